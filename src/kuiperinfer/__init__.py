@@ -1,0 +1,1 @@
+"""KuiperInfer runs PyTorch models, converted to PNNX, on a CPU."""

@@ -1,0 +1,257 @@
+"""What a layer is, the registry of layers, and how one layer is applied to values.
+
+A layer is a frozen dataclass. Its *fields* are the operator's parameters, validated when it is made; its `forward` takes
+the operator's *arguments*: operands, weights, and parameters that PyTorch also lets one pass as a tensor. `infer` takes the
+same arguments as specs and says what comes out. Everything is found by name:
+
+    @register("nn.LeakyReLU", "F.leaky_relu")
+    @dataclass(frozen=True, kw_only=True)
+    class LeakyReLU(Layer):
+        \"\"\"x where x >= 0, else negative_slope * x. (*) -> (*)\"\"\"
+
+        negative_slope: float = 0.01
+
+        def infer(self, input: TensorSpec) -> TensorSpec:
+            return input.like()
+
+        def forward(self, input: Array) -> Array:
+            return np.where(input >= 0, input, input * input.dtype.type(self.negative_slope))
+
+A *value* is an array, a Python number, bool, string or None, or a list or dict of values. A `tuple` is never a value: it
+stands for the several outputs of one operator. A value's *spec* has the same form, with a `TensorSpec` for each array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+
+from ..dtypes import Array, TensorSpec, narrow, widen
+from ..errors import DTypeError, InputError, KuiperError, ResourceLimitError, ShapeError
+from ..settings import settings
+
+Value: TypeAlias = Any  # Array | Scalar | str | None | list[Value] | dict[str, Value]
+Spec: TypeAlias = Any  # TensorSpec | Scalar | str | None | list[Spec] | dict[str, Spec]
+Ints: TypeAlias = tuple[int, ...]
+Floats: TypeAlias = tuple[float, ...]
+
+
+class DataDependent(Exception):
+    """Raised by `infer` where the answer hangs on a value that is not known yet; never leaves the package."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """Base of all layers; see the module's docstring."""
+
+    type_name: str = ""
+    output_count: int = 1
+
+    # Names of an operand (`$key`) that `forward` calls otherwise, such as {"self": "input"}.
+    operand_aliases: ClassVar[Mapping[str, str]] = {}
+    # bool parameters that say whether weights are there: {"bias": ("bias",), "affine": ("weight", "bias")}.
+    presence: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # Parameters of PyTorch's signature without a meaning at inference.
+    ignored: ClassVar[frozenset[str]] = frozenset()
+    # False for layers that take arrays as they are stored and round by themselves.
+    widens: ClassVar[bool] = True
+
+    @classmethod
+    def name_inputs(cls, names: Sequence[str | None], params: Mapping[str, Any], output_count: int) -> Sequence[str | None]:
+        """The argument names of an operator's inputs, given those of the file; a hook for operators that count them."""
+        return names
+
+    def infer(self, *arguments: Any, **named: Any) -> Spec | tuple[Spec, ...]:
+        """Specs of the outputs for specs of the arguments; raises `ShapeError`, `DTypeError` or `DataDependent`."""
+        raise NotImplementedError
+
+    def forward(self, *arguments: Any, **named: Any) -> Value | tuple[Value, ...]:
+        """The outputs, calculated with NumPy: the meaning of the operator. Arguments are never modified."""
+        raise NotImplementedError
+
+
+# ------------------------------------------------------------------------------------------- registry
+
+LayerType = TypeVar("LayerType", bound=type[Layer])
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A layer class under one operator type, with the parameters that this type fixes (`ndim=2` for `nn.Conv2d`)."""
+
+    layer: type[Layer]
+    preset: Mapping[str, Any]
+
+
+_REGISTRY: dict[str, Registration] = {}
+
+
+def register(*types: str, replace: bool = False, **preset: Any) -> Callable[[LayerType], LayerType]:
+    """Class decorator: makes a layer known under PNNX operator types; `preset` fixes parameters for these types.
+
+    Raises `InputError` for an empty or taken type, unless `replace` is set.
+    """
+
+    def decorate(layer: LayerType) -> LayerType:
+        if not types or not all(types):
+            raise InputError(f"register: {layer.__name__} needs at least one operator type, and none may be empty")
+        for name in types:
+            if name in _REGISTRY and not replace:
+                taken = _REGISTRY[name].layer
+                raise InputError(
+                    f"operator type '{name}' is already registered by {taken.__module__}.{taken.__qualname__}; "
+                    f"pass replace=True to take it over"
+                )
+            _REGISTRY[name] = Registration(layer, preset)
+        return layer
+
+    return decorate
+
+
+def unregister(name: str) -> None:
+    """Forgets an operator type; `InputError` where it is unknown."""
+    if _REGISTRY.pop(name, None) is None:
+        raise InputError(f"operator type '{name}' is not registered")
+
+
+def registered() -> Mapping[str, Registration]:
+    """All operator types and what is registered under them (a live view: do not change it)."""
+    return _REGISTRY
+
+
+# ------------------------------------------------------------------------------------------- applying a layer
+
+
+def map_value(function: Callable[[Any], Any], value: Any) -> Any:
+    """`function` applied to every leaf of a value or spec, lists and dicts kept."""
+    if isinstance(value, list):
+        return [map_value(function, item) for item in value]
+    if isinstance(value, dict):
+        return {key: map_value(function, item) for key, item in value.items()}
+    return function(value)
+
+
+def spec_of(value: Value) -> Spec:
+    """The spec of a value at hand: arrays become `TensorSpec`s that carry their value, all else stays."""
+    return map_value(lambda leaf: TensorSpec.of(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
+
+
+def infer(layer: Layer, arguments: Sequence[Spec], named: Mapping[str, Spec]) -> tuple[Spec, ...]:
+    """The layer's output specs, one an output, checked against the limits of `settings`."""
+    specs = layer.infer(*arguments, **named)
+    outputs = specs if isinstance(specs, tuple) else (specs,)
+    if len(outputs) != layer.output_count:
+        raise ShapeError(f"gives {len(outputs)} outputs, but the model has {layer.output_count}")
+    for output in outputs:
+        map_value(_check_limits, output)
+    return outputs
+
+
+def _check_limits(spec: Spec) -> None:
+    if not isinstance(spec, TensorSpec):
+        return
+    if spec.ndim > settings.max_rank:
+        raise ResourceLimitError(f"shape {spec.shape} has {spec.ndim} dimensions; settings.max_rank is {settings.max_rank}")
+    if any(dim < 0 for dim in spec.shape):
+        raise ShapeError(f"the result would have the negative size {spec.shape}")
+    if spec.size > settings.max_elements:
+        raise ResourceLimitError(f"shape {spec.shape} has more elements than settings.max_elements={settings.max_elements}")
+    if spec.nbytes > settings.max_memory:
+        raise ResourceLimitError(
+            f"a tensor of shape {spec.shape} takes {spec.nbytes:,} bytes; settings.max_memory is {settings.max_memory:,}"
+        )
+
+
+def apply(layer: Layer, arguments: Sequence[Value], named: Mapping[str, Value]) -> tuple[Value, ...]:
+    """Runs a layer on values: infer, widen, forward, check the shapes, narrow to the inferred dtypes.
+
+    Returns one value an output. Arrays may share memory with the arguments.
+    """
+    specs = infer(layer, [spec_of(value) for value in arguments], {name: spec_of(value) for name, value in named.items()})
+    if layer.widens:
+        arguments = [map_value(_widen_leaf, value) for value in arguments]
+        named = {name: map_value(_widen_leaf, value) for name, value in named.items()}
+    try:
+        with np.errstate(all="ignore"):
+            results = layer.forward(*arguments, **named)
+    except KuiperError:
+        raise
+    except MemoryError as error:
+        raise ResourceLimitError(f"not enough memory: {error}") from error
+    outputs = results if isinstance(results, tuple) else (results,)
+    return tuple(_conform(output, spec) for output, spec in zip(outputs, specs, strict=True))
+
+
+def _widen_leaf(leaf: Any) -> Any:
+    return widen(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
+def _conform(value: Value, spec: Spec) -> Value:
+    """The value in the form that was inferred; an array of another shape is a mistake of the layer."""
+    if isinstance(spec, list):
+        return [_conform(item, item_spec) for item, item_spec in zip(value, spec, strict=True)]
+    if isinstance(spec, dict):
+        return {key: _conform(value[key], item_spec) for key, item_spec in spec.items()}
+    if not isinstance(spec, TensorSpec):
+        return value
+    array = np.asarray(value)
+    assert array.shape == spec.shape, f"forward gave {array.shape}, infer said {spec.shape}"
+    return narrow(array, spec.dtype)
+
+
+# ------------------------------------------------------------------------------------------- for infer and forward
+
+
+def known_int(value: Any, what: str) -> int:
+    """A Python int from an int, or from a one-element integer tensor whose value is known; else `DataDependent`."""
+    if isinstance(value, TensorSpec):
+        if value.value is None:
+            raise DataDependent
+        value = value.value
+    if isinstance(value, np.ndarray):
+        if value.size != 1 or value.dtype.kind not in "iub":
+            raise DTypeError(f"{what}: expected one integer, found an array of shape {value.shape} and dtype {value.dtype}")
+        return int(value.reshape(()))
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise DTypeError(f"{what}: expected an integer, found {value!r}")
+    return int(value)
+
+
+def known_ints(value: Any, what: str) -> Ints:
+    """A tuple of ints from a sequence of ints or one-element tensors, from a 1-d integer tensor, or from one int."""
+    if isinstance(value, TensorSpec) and value.ndim == 1:
+        if value.value is None:
+            raise DataDependent
+        value = value.value
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = list(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(known_int(item, what) for item in value)
+    return (known_int(value, what),)
+
+
+def known_array(value: Array | TensorSpec) -> Array:
+    """The array behind a spec (storage dtype), or the array itself; `DataDependent` where it is not known."""
+    if isinstance(value, np.ndarray):
+        return value
+    if value.value is None:
+        raise DataDependent
+    return value.value
+
+
+def normalize_dim(dim: int, ndim: int) -> int:
+    """A dimension index counted from the front; a 0-d tensor takes -1 and 0, as in PyTorch. `ShapeError` if out of range."""
+    rank = max(ndim, 1)
+    if not -rank <= dim < rank:
+        raise ShapeError(f"dimension {dim} is out of range for a tensor with {ndim} dimensions")
+    return dim % rank
+
+
+def expect_rank(spec: TensorSpec, *ranks: int, what: str = "input") -> None:
+    """`ShapeError` unless the spec has one of the given numbers of dimensions."""
+    if spec.ndim not in ranks:
+        expected = " or ".join(map(str, ranks))
+        raise ShapeError(f"{what}: expected {expected} dimensions, found shape {spec.shape}")

@@ -1,0 +1,107 @@
+"""Every setting, typed, in one place, each with its environment variable.
+
+    kuiperinfer.settings.debug                 read one
+    with kuiperinfer.settings(debug=2): ...    change some for a while, in this thread or task alone
+
+The debug ladder: 1 load summary, 2 time per step, 3 pass log, 4 chosen kernels, 5 LLVM IR, 6 assembly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from .errors import InputError, did_you_mean
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
+
+
+@dataclass(frozen=True)
+class SettingValues:
+    """The settings and their defaults; the environment variable of `name` is ``KUIPER_NAME``."""
+
+    debug: int = 0
+    verify: bool = False  # re-check the graph after every pass
+
+    # Limits: a model file is data from a stranger.
+    max_param_bytes: int = 64 << 20
+    max_line_bytes: int = 1 << 20
+    max_operators: int = 1_000_000
+    max_operator_operands: int = 65_536
+    max_rank: int = 8
+    max_elements: int = 1 << 40
+    max_expression_bytes: int = 64 << 10
+    max_expression_depth: int = 256
+    max_expression_nodes: int = 10_000
+    max_memory: int = _physical_memory()  # bytes of one operand, checked before it is allocated
+    max_image_pixels: int = 178_956_970
+
+
+def _parse(name: str, text: str, default: Any) -> Any:
+    try:
+        if isinstance(default, bool):
+            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}[text.lower()]
+        return type(default)(text)
+    except (KeyError, ValueError):
+        kind = type(default).__name__
+        raise InputError(f"environment variable KUIPER_{name.upper()}: expected {kind}, found '{text}'") from None
+
+
+def _from_environment() -> SettingValues:
+    found = {}
+    for setting in fields(SettingValues):
+        text = os.environ.get(f"KUIPER_{setting.name.upper()}")
+        if text is not None:
+            found[setting.name] = _parse(setting.name, text, setting.default)
+    return SettingValues(**found)
+
+
+class Settings:
+    """The current settings: attributes to read, a call to change some within a `with` block."""
+
+    def __init__(self) -> None:
+        self._values: contextvars.ContextVar[SettingValues] = contextvars.ContextVar("kuiperinfer.settings")
+
+    def _current(self) -> SettingValues:
+        try:
+            return self._values.get()
+        except LookupError:
+            values = _from_environment()
+            self._values.set(values)
+            return values
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return getattr(self._current(), name)
+        except AttributeError:
+            raise AttributeError(self._unknown(name)) from None
+
+    @contextlib.contextmanager
+    def __call__(self, **changes: Any) -> Iterator[None]:
+        known = {setting.name for setting in fields(SettingValues)}
+        for name in changes:
+            if name not in known:
+                raise InputError(self._unknown(name))
+        token = self._values.set(replace(self._current(), **changes))
+        try:
+            yield
+        finally:
+            self._values.reset(token)
+
+    @staticmethod
+    def _unknown(name: str) -> str:
+        return f"there is no setting '{name}'{did_you_mean(name, [s.name for s in fields(SettingValues)])}"
+
+
+settings = Settings()
