@@ -205,6 +205,10 @@ class TensorSpec:
         return TensorSpec(array.shape, dtype_of(array), array)
 
 
+class DataDependent(Exception):
+    """Raised where a spec hangs on a tensor's value that is not known yet; never leaves the package."""
+
+
 Scalar: TypeAlias = bool | int | float | complex
 
 _PROMOTION_ORDER = {"bool": 0, "int": 1, "float": 2, "complex": 3}

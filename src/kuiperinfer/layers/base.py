@@ -30,6 +30,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, narrow, widen
+from ..dtypes import DataDependent as DataDependent
 from ..errors import DTypeError, InputError, KuiperError, ResourceLimitError, ShapeError
 from ..settings import settings
 
@@ -37,10 +38,6 @@ Value: TypeAlias = Any  # Array | Scalar | str | None | list[Value] | dict[str, 
 Spec: TypeAlias = Any  # TensorSpec | Scalar | str | None | list[Spec] | dict[str, Spec]
 Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
-
-
-class DataDependent(Exception):
-    """Raised by `infer` where the answer hangs on a value that is not known yet; never leaves the package."""
 
 
 @dataclass(frozen=True, kw_only=True)
