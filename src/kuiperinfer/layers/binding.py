@@ -1,0 +1,316 @@
+"""From an operator of a file to a layer: parameters become fields, operands and weights become arguments of `forward`.
+
+Everything is found by name, and nothing is ignored: a parameter, a weight or an input that the layer does not know is an
+error, because an engine that skips what it does not understand gives silently wrong numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, TypeAlias
+
+from ..dtypes import DType, dtype_from_name
+from ..errors import KuiperError, ModelFileError, UnsupportedOperatorError, did_you_mean
+from .base import Layer, registered
+
+
+@dataclass(frozen=True)
+class FromInput:
+    """An argument that is input number `index` of the operator."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class FromAttribute:
+    """An argument that is the operator's weight `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An argument that the file gives as a parameter."""
+
+    value: Any
+
+
+Source: TypeAlias = "FromInput | FromAttribute | Constant"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A layer and where its arguments come from: `arguments` in order, then `named` ones."""
+
+    layer: Layer
+    arguments: tuple[Source, ...]
+    named: Mapping[str, Source]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What `forward` of a layer class takes: argument names in order, the required ones, and whether more may follow."""
+
+    names: tuple[str, ...]
+    required: frozenset[str]
+    takes_more_inputs: bool
+    takes_more_weights: bool
+
+
+@functools.cache
+def signature_of(layer: type[Any]) -> Signature:
+    """The signature of a layer class's `forward`; parameters after ``*`` count as names too."""
+    parameters = list(inspect.signature(layer.forward).parameters.values())[1:]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return Signature(
+        names=tuple(p.name for p in named),
+        required=frozenset(p.name for p in named if p.default is p.empty),
+        takes_more_inputs=any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        takes_more_weights=any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
+
+
+def bind(
+    type_name: str,
+    *,
+    input_names: Sequence[str | None] = (),
+    params: Mapping[str, Any] | None = None,
+    attributes: Sequence[str] = (),
+    output_count: int = 1,
+) -> Binding:
+    """The layer of an operator and its arguments.
+
+    `input_names` has one entry an input, None where the file names none; `params` maps names to `pnnx.Parameter`s or to plain
+    Python values. Raises `UnsupportedOperatorError` for an unknown type and `ModelFileError` for all else that does not fit.
+    """
+    registration = registered().get(type_name)
+    if registration is None:
+        raise UnsupportedOperatorError(
+            f"operator type '{type_name}' is not registered{did_you_mean(type_name, registered())}", {type_name: []}
+        )
+    layer_type = registration.layer
+    given = dict(params or {})
+    values = {name: getattr(parameter, "value", parameter) for name, parameter in given.items()}
+    names = list(layer_type.name_inputs(input_names, values, output_count))
+    sources = _bind_inputs(layer_type, names)
+    _bind_attributes(layer_type, sources, attributes)
+    settings = _bind_params(layer_type, sources, given, registration.preset, attributes)
+    signature = signature_of(layer_type)
+    missing = [name for name in signature.names if name in signature.required and name not in sources]
+    if missing:
+        raise ModelFileError(f"{_listed(missing)} missing: neither an input, nor a weight, nor a parameter of that name")
+    try:
+        layer = layer_type(type_name=type_name, output_count=output_count, **settings)
+    except TypeError:
+        required = [f.name for f in fields(layer_type) if f.default is MISSING and f.default_factory is MISSING]
+        raise ModelFileError(f"parameter {_listed([n for n in required if n not in settings])} missing") from None
+    extra = [sources.pop(key) for key in sorted(k for k in sources if isinstance(k, int))]
+    named = {str(name): source for name, source in sources.items()}
+    positional: list[Source] = list(extra)
+    if extra:  # *inputs: the named arguments before them go by position
+        before = list(signature.names)[: _count_before_more(layer_type)]
+        positional = [named.pop(name) for name in before if name in named] + positional
+    return Binding(layer, tuple(positional), named)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) + (" is" if len(names) == 1 else " are")
+
+
+@functools.cache
+def _count_before_more(layer: type[Any]) -> int:
+    count = 0
+    for parameter in list(inspect.signature(layer.forward).parameters.values())[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return count
+        count += 1
+    return count
+
+
+def _bind_inputs(layer: type[Layer], input_names: Sequence[str | None]) -> dict[str | int, Source]:
+    """Sources by argument name; further inputs, for `*inputs`, by their number."""
+    signature = signature_of(layer)
+    sources: dict[str | int, Source] = {}
+    for index, key in enumerate(input_names):
+        if key is None:
+            continue
+        name = layer.operand_aliases.get(key, key)
+        if name not in signature.names and signature.takes_more_inputs:
+            sources[index] = FromInput(index)  # torch.cat and its like: the key names the list
+            continue
+        if name not in signature.names:
+            known = ", ".join(signature.names)
+            raise ModelFileError(f"input '{key}' is unknown; known are {known}{did_you_mean(key, signature.names)}")
+        if name in sources:
+            raise ModelFileError(f"input '{key}' is given twice")
+        sources[name] = FromInput(index)
+    free = iter([name for name in signature.names if name not in sources])
+    before_more = signature.names[: _count_before_more(layer)] if signature.takes_more_inputs else signature.names
+    for index, key in enumerate(input_names):
+        if key is not None:
+            continue
+        position = next(free, None)
+        if position is not None and position in before_more:
+            sources[position] = FromInput(index)
+        elif signature.takes_more_inputs:
+            sources[index] = FromInput(index)
+        else:
+            raise ModelFileError(f"has {len(input_names)} inputs, but takes at most {len(signature.names)}")
+    return sources
+
+
+def _bind_attributes(layer: type[Layer], sources: dict[str | int, Source], attributes: Sequence[str]) -> None:
+    signature = signature_of(layer)
+    for name in attributes:
+        if name not in signature.names and not signature.takes_more_weights:
+            raise ModelFileError(f"weight '{name}' is unknown{did_you_mean(name, signature.names)}")
+        if name in sources:
+            raise ModelFileError(f"'{name}' is both an input and a weight")
+        sources[name] = FromAttribute(name)
+
+
+def _bind_params(
+    layer: type[Layer],
+    sources: dict[str | int, Source],
+    params: Mapping[str, Any],
+    preset: Mapping[str, Any],
+    attributes: Sequence[str],
+) -> dict[str, Any]:
+    signature = signature_of(layer)
+    annotations = field_types(layer)
+    settings: dict[str, Any] = dict(preset)
+    for name, parameter in params.items():
+        value = getattr(parameter, "value", parameter)
+        if name in layer.presence and isinstance(value, bool):
+            _check_presence(name, value, layer.presence[name], attributes)
+            if name in annotations:
+                settings[name] = value
+        elif name in annotations and name not in ("type_name", "output_count"):
+            settings[name] = convert(value, annotations[name], name, getattr(parameter, "text", None))
+        elif name in signature.names:
+            if name in sources:
+                if value is None:
+                    continue
+                raise ModelFileError(f"'{name}' is given both as a parameter and as an input or weight")
+            sources[name] = Constant(value)
+        elif name not in layer.ignored:
+            known = [*(n for n in annotations if n not in ("type_name", "output_count")), *signature.names, *layer.ignored]
+            raise ModelFileError(
+                f"parameter '{name}={getattr(parameter, 'text', value)}' is unknown to this operator{did_you_mean(name, known)}"
+            )
+    return settings
+
+
+def _check_presence(name: str, value: bool, weights: Sequence[str], attributes: Sequence[str]) -> None:
+    present = [weight for weight in weights if weight in attributes]
+    if value and not present:
+        raise ModelFileError(f"{name}=True, but the weight {_listed(weights)} missing")
+    if present and not value:
+        raise ModelFileError(f"{name}=False, but there is a weight {_listed(present)[:-3]}")
+
+
+# ------------------------------------------------------------------------------------------- parameter kinds
+
+
+@functools.cache
+def field_types(layer: type[Any]) -> dict[str, Any]:
+    """The annotations of a layer's fields, resolved."""
+    hints = typing.get_type_hints(layer)
+    return {field.name: hints[field.name] for field in fields(layer)}
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError
+    return value
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, str):
+        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan, "nan.0": math.nan}[value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError
+    return float(value)
+
+
+def _to_bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _to_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _to_dtype(value: Any) -> DType:
+    return dtype_from_name(_to_str(value))
+
+
+_CONVERTERS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    int: ("an integer", _to_int),
+    float: ("a number", _to_float),
+    bool: ("True or False", _to_bool),
+    str: ("a word", _to_str),
+    DType: ("a dtype such as torch.float", _to_dtype),
+    type(None): ("None", lambda value: {None: None}[value]),
+}
+
+
+def convert(value: Any, annotation: Any, name: str, text: str | None = None) -> Any:
+    """A parameter's value as the kind that a field's annotation asks for, or `ModelFileError`.
+
+    Known annotations: int, float, bool, str, DType, tuples of these (`tuple[int, ...]`), unions, and Any. A number stands for
+    a tuple of one. `text`, where given, is the value as written, for words that look like numbers.
+    """
+    found = _convert(value, annotation, text)
+    if found is _FAILED:
+        shown = text if text is not None else repr(value)
+        raise ModelFileError(f"parameter '{name}': expected {_describe(annotation)}, found {shown}")
+    return found
+
+
+_FAILED = object()
+
+
+def _convert(value: Any, annotation: Any, text: str | None) -> Any:
+    if annotation is Any:
+        return value
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType):
+        results = (_convert(value, option, text) for option in typing.get_args(annotation))
+        return next((result for result in results if result is not _FAILED), _FAILED)
+    if origin is tuple:
+        element = typing.get_args(annotation)[0]
+        items = value if isinstance(value, (tuple, list)) else (value,)
+        if value is None:
+            return _FAILED
+        converted = tuple(_convert(item, element, None) for item in items)
+        return _FAILED if any(item is _FAILED for item in converted) else converted
+    if annotation is str and text is not None and not isinstance(value, (str, tuple)):
+        return text if isinstance(value, (int, float)) and not isinstance(value, bool) else _FAILED
+    try:
+        return _CONVERTERS[annotation][1](value)
+    except (ValueError, KeyError, TypeError):
+        return _FAILED
+    except KuiperError:
+        return _FAILED
+
+
+def _describe(annotation: Any) -> str:
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_describe(option) for option in typing.get_args(annotation))
+    if origin is tuple:
+        return f"a list of which each is {_describe(typing.get_args(annotation)[0])}"
+    return _CONVERTERS[annotation][0]
