@@ -6,7 +6,6 @@ error, because an engine that skips what it does not understand gives silently w
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import types
@@ -55,25 +54,35 @@ class Binding:
 
 @dataclass(frozen=True)
 class Signature:
-    """What `forward` of a layer class takes: argument names in order, the required ones, and whether more may follow."""
+    """What a layer class takes: argument names of `forward` in order, the required ones, how many stand before `*inputs`
+    (None where there is no such), whether `**weights` may follow, and the kinds of its fields."""
 
     names: tuple[str, ...]
     required: frozenset[str]
-    takes_more_inputs: bool
+    before_more_inputs: int | None
     takes_more_weights: bool
+    field_types: Mapping[str, Any]
 
 
-@functools.cache
-def signature_of(layer: type[Any]) -> Signature:
-    """The signature of a layer class's `forward`; parameters after ``*`` count as names too."""
-    parameters = list(inspect.signature(layer.forward).parameters.values())[1:]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return Signature(
-        names=tuple(p.name for p in named),
-        required=frozenset(p.name for p in named if p.default is p.empty),
-        takes_more_inputs=any(p.kind is p.VAR_POSITIONAL for p in parameters),
-        takes_more_weights=any(p.kind is p.VAR_KEYWORD for p in parameters),
-    )
+_SIGNATURES: dict[type[Layer], Signature] = {}
+
+
+def signature_of(layer: type[Layer]) -> Signature:
+    """The signature of a layer class; argument names after ``*`` count as names too."""
+    found = _SIGNATURES.get(layer)
+    if found is None:
+        parameters = list(inspect.signature(layer.forward).parameters.values())[1:]
+        named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        more = [index for index, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL]
+        hints = typing.get_type_hints(layer)
+        found = _SIGNATURES[layer] = Signature(
+            names=tuple(p.name for p in named),
+            required=frozenset(p.name for p in named if p.default is p.empty),
+            before_more_inputs=more[0] if more else None,
+            takes_more_weights=any(p.kind is p.VAR_KEYWORD for p in parameters),
+            field_types={field.name: hints[field.name] for field in fields(layer)},
+        )
+    return found
 
 
 def bind(
@@ -114,23 +123,13 @@ def bind(
     named = {str(name): source for name, source in sources.items()}
     positional: list[Source] = list(extra)
     if extra:  # *inputs: the named arguments before them go by position
-        before = list(signature.names)[: _count_before_more(layer_type)]
+        before = signature.names[: signature.before_more_inputs]
         positional = [named.pop(name) for name in before if name in named] + positional
     return Binding(layer, tuple(positional), named)
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) + (" is" if len(names) == 1 else " are")
-
-
-@functools.cache
-def _count_before_more(layer: type[Any]) -> int:
-    count = 0
-    for parameter in list(inspect.signature(layer.forward).parameters.values())[1:]:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            return count
-        count += 1
-    return count
 
 
 def _bind_inputs(layer: type[Layer], input_names: Sequence[str | None]) -> dict[str | int, Source]:
@@ -141,7 +140,7 @@ def _bind_inputs(layer: type[Layer], input_names: Sequence[str | None]) -> dict[
         if key is None:
             continue
         name = layer.operand_aliases.get(key, key)
-        if name not in signature.names and signature.takes_more_inputs:
+        if name not in signature.names and signature.before_more_inputs is not None:
             sources[index] = FromInput(index)  # torch.cat and its like: the key names the list
             continue
         if name not in signature.names:
@@ -151,14 +150,14 @@ def _bind_inputs(layer: type[Layer], input_names: Sequence[str | None]) -> dict[
             raise ModelFileError(f"input '{key}' is given twice")
         sources[name] = FromInput(index)
     free = iter([name for name in signature.names if name not in sources])
-    before_more = signature.names[: _count_before_more(layer)] if signature.takes_more_inputs else signature.names
+    before_more = signature.names[: signature.before_more_inputs]
     for index, key in enumerate(input_names):
         if key is not None:
             continue
         position = next(free, None)
         if position is not None and position in before_more:
             sources[position] = FromInput(index)
-        elif signature.takes_more_inputs:
+        elif signature.before_more_inputs is not None:
             sources[index] = FromInput(index)
         else:
             raise ModelFileError(f"has {len(input_names)} inputs, but takes at most {len(signature.names)}")
@@ -183,7 +182,7 @@ def _bind_params(
     attributes: Sequence[str],
 ) -> dict[str, Any]:
     signature = signature_of(layer)
-    annotations = field_types(layer)
+    annotations = signature.field_types
     settings: dict[str, Any] = dict(preset)
     for name, parameter in params.items():
         value = getattr(parameter, "value", parameter)
@@ -216,13 +215,6 @@ def _check_presence(name: str, value: bool, weights: Sequence[str], attributes: 
 
 
 # ------------------------------------------------------------------------------------------- parameter kinds
-
-
-@functools.cache
-def field_types(layer: type[Any]) -> dict[str, Any]:
-    """The annotations of a layer's fields, resolved."""
-    hints = typing.get_type_hints(layer)
-    return {field.name: hints[field.name] for field in fields(layer)}
 
 
 def _to_int(value: Any) -> int:
