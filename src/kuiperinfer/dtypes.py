@@ -110,7 +110,7 @@ def dtype_of(array: Array | np.dtype[Any]) -> DType:
 def widen(array: Array) -> Array:
     """A stored array as one that NumPy calculates with: f16 and bf16 become float32, c32 complex64, others stay."""
     if array.dtype == BFLOAT16_STORAGE:
-        bits = array["bfloat16"].astype(np.uint32) << np.uint32(16)
+        bits: Array = np.asarray(array["bfloat16"].astype(np.uint32) << np.uint32(16))  # a 0-d array stays one
         return bits.view(np.float32)
     if array.dtype == COMPLEX32_STORAGE:
         wide = np.empty(array.shape, np.complex64)
@@ -148,9 +148,8 @@ def _round_to_bfloat16(wide: Array) -> Array:
 
 def from_bits(bits: Array, dtype: DType) -> Array:
     """A bf16 or c32 array from its bit patterns: uint16 of the same shape, for c32 with a trailing dimension of 2."""
-    bits = np.ascontiguousarray(bits, np.uint16)
     shape = bits.shape[:-1] if dtype is c32 else bits.shape
-    return bits.view(dtype.storage).reshape(shape)
+    return np.ascontiguousarray(bits, np.uint16).view(dtype.storage).reshape(shape)
 
 
 def to_bits(array: Array) -> Array:
