@@ -46,10 +46,13 @@ class SettingValues:
     max_image_pixels: int = 178_956_970
 
 
+_BOOLS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+
+
 def _parse(name: str, text: str, default: Any) -> Any:
     try:
         if isinstance(default, bool):
-            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}[text.lower()]
+            return _BOOLS[text.lower()]
         return type(default)(text)
     except (KeyError, ValueError):
         kind = type(default).__name__

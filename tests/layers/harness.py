@@ -81,7 +81,10 @@ def run(case: Case) -> list[Any]:
 
     arguments = [source(origin) for origin in binding.arguments]
     named = {name: source(origin) for name, origin in binding.named.items()}
-    before = [map_value(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, v) for v in [*inputs, *weights.values()]]
+    before = [
+        map_value(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, v)
+        for v in [*inputs, *weights.values()]
+    ]
     for value in [*inputs, *weights.values()]:
         map_value(_freeze, value)
     outputs = apply(binding.layer, arguments, named)
@@ -155,14 +158,18 @@ def assert_equal(got: Any, expected: Any, tolerance: float | None = None) -> Non
     largest = float(finite.max()) if finite.size else 1.0
     for one, other in parts:
         np.testing.assert_array_equal(np.isnan(one), np.isnan(other), err_msg="NaN in other places")
-        np.testing.assert_array_equal(np.isinf(one) * np.sign(one), np.isinf(other) * np.sign(other), err_msg="infinities")
+        np.testing.assert_array_equal(
+            np.isinf(one) * np.sign(one), np.isinf(other) * np.sign(other), err_msg="infinities"
+        )
         with np.errstate(invalid="ignore"):
             error = np.abs(np.where(np.isfinite(other), one.astype(np.float64) - other, 0.0))
         worst = float(error.max()) if error.size else 0.0
         assert worst <= bound * largest, f"worst error {worst:.3g}, allowed {bound:.1g} x {largest:.3g}"
 
 
-def random(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0, low: float = -2.0, high: float = 2.0) -> torch.Tensor:
+def random(
+    *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0, low: float = -2.0, high: float = 2.0
+) -> torch.Tensor:
     """A tensor of random values, the same on every run."""
     generator = torch.Generator().manual_seed(seed + sum((i + 1) * 7919 * d for i, d in enumerate(shape)))
     if dtype is torch.bool:

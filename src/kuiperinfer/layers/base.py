@@ -23,6 +23,7 @@ stands for the several outputs of one operator. A value's *spec* has the same fo
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -57,7 +58,9 @@ class Layer:
     widens: ClassVar[bool] = True
 
     @classmethod
-    def name_inputs(cls, names: Sequence[str | None], params: Mapping[str, Any], output_count: int) -> Sequence[str | None]:
+    def name_inputs(
+        cls, names: Sequence[str | None], params: Mapping[str, Any], output_count: int
+    ) -> Sequence[str | None]:
         """The argument names of an operator's inputs, given those of the file; a hook for operators that count them."""
         return names
 
@@ -114,6 +117,25 @@ def unregister(name: str) -> None:
         raise InputError(f"operator type '{name}' is not registered")
 
 
+def load_plugins() -> None:
+    """Imports the modules that installed packages name in the entry-point group `kuiperinfer.layers`; they register theirs.
+
+    Called once, when a model has an operator type that nobody registered so far. A module that fails to import is an
+    `InputError` that names it.
+    """
+    if _plugins_loaded:
+        return
+    _plugins_loaded.append(True)
+    for point in importlib.metadata.entry_points(group="kuiperinfer.layers"):
+        try:
+            point.load()
+        except Exception as error:
+            raise InputError(f"the layer plugin '{point.name}' ({point.value}) cannot be imported: {error}") from error
+
+
+_plugins_loaded: list[bool] = []
+
+
 def registered() -> Mapping[str, Registration]:
     """All operator types and what is registered under them (a live view: do not change it)."""
     return _REGISTRY
@@ -151,11 +173,15 @@ def _check_limits(spec: Spec) -> None:
     if not isinstance(spec, TensorSpec):
         return
     if spec.ndim > settings.max_rank:
-        raise ResourceLimitError(f"shape {spec.shape} has {spec.ndim} dimensions; settings.max_rank is {settings.max_rank}")
+        raise ResourceLimitError(
+            f"shape {spec.shape} has {spec.ndim} dimensions; settings.max_rank is {settings.max_rank}"
+        )
     if any(dim < 0 for dim in spec.shape):
         raise ShapeError(f"the result would have the negative size {spec.shape}")
     if spec.size > settings.max_elements:
-        raise ResourceLimitError(f"shape {spec.shape} has more elements than settings.max_elements={settings.max_elements}")
+        raise ResourceLimitError(
+            f"shape {spec.shape} has more elements than settings.max_elements={settings.max_elements}"
+        )
     if spec.nbytes > settings.max_memory:
         raise ResourceLimitError(
             f"a tensor of shape {spec.shape} takes {spec.nbytes:,} bytes; settings.max_memory is {settings.max_memory:,}"
@@ -167,7 +193,9 @@ def apply(layer: Layer, arguments: Sequence[Value], named: Mapping[str, Value]) 
 
     Returns one value an output. Arrays may share memory with the arguments.
     """
-    specs = infer(layer, [spec_of(value) for value in arguments], {name: spec_of(value) for name, value in named.items()})
+    specs = infer(
+        layer, [spec_of(value) for value in arguments], {name: spec_of(value) for name, value in named.items()}
+    )
     if layer.widens:
         arguments = [map_value(_widen_leaf, value) for value in arguments]
         named = {name: map_value(_widen_leaf, value) for name, value in named.items()}
@@ -210,7 +238,9 @@ def known_int(value: Any, what: str) -> int:
         value = value.value
     if isinstance(value, np.ndarray):
         if value.size != 1 or value.dtype.kind not in "iub":
-            raise DTypeError(f"{what}: expected one integer, found an array of shape {value.shape} and dtype {value.dtype}")
+            raise DTypeError(
+                f"{what}: expected one integer, found an array of shape {value.shape} and dtype {value.dtype}"
+            )
         return int(value.reshape(()))
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise DTypeError(f"{what}: expected an integer, found {value!r}")

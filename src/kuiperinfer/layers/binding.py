@@ -64,6 +64,9 @@ class Signature:
     field_types: Mapping[str, Any]
 
 
+# Fields that `bind` fills from elsewhere than the parameters.
+_NOT_PARAMETERS = ("type_name", "output_count", "annotated_shape")
+
 _SIGNATURES: dict[type[Layer], Signature] = {}
 
 
@@ -92,11 +95,14 @@ def bind(
     params: Mapping[str, Any] | None = None,
     attributes: Sequence[str] = (),
     output_count: int = 1,
+    annotated_shape: Sequence[int | None] | None = None,
 ) -> Binding:
     """The layer of an operator and its arguments.
 
-    `input_names` has one entry an input, None where the file names none; `params` maps names to `pnnx.Parameter`s or to plain
-    Python values. Raises `UnsupportedOperatorError` for an unknown type and `ModelFileError` for all else that does not fit.
+    `input_names` has one entry an input, None where the file names none; `params` maps names to `pnnx.Parameter`s or to
+    plain Python values. `annotated_shape` is what the file says of the shape of the only output: a layer that has a field
+    of this name needs it to know which result is meant. Raises `UnsupportedOperatorError` for an unknown type and
+    `ModelFileError` for all else that does not fit.
     """
     registration = registered().get(type_name)
     if registration is None:
@@ -111,9 +117,13 @@ def bind(
     _bind_attributes(layer_type, sources, attributes)
     settings = _bind_params(layer_type, sources, given, registration.preset, attributes)
     signature = signature_of(layer_type)
+    if "annotated_shape" in signature.field_types and annotated_shape is not None:
+        settings["annotated_shape"] = tuple(annotated_shape)
     missing = [name for name in signature.names if name in signature.required and name not in sources]
     if missing:
-        raise ModelFileError(f"{_listed(missing)} missing: neither an input, nor a weight, nor a parameter of that name")
+        raise ModelFileError(
+            f"{_listed(missing)} missing: neither an input, nor a weight, nor a parameter of that name"
+        )
     try:
         layer = layer_type(type_name=type_name, output_count=output_count, **settings)
     except TypeError:
@@ -190,7 +200,7 @@ def _bind_params(
             _check_presence(name, value, layer.presence[name], attributes)
             if name in annotations:
                 settings[name] = value
-        elif name in annotations and name not in ("type_name", "output_count"):
+        elif name in annotations and name not in _NOT_PARAMETERS:
             settings[name] = convert(value, annotations[name], name, getattr(parameter, "text", None))
         elif name in signature.names:
             if name in sources:
@@ -199,7 +209,7 @@ def _bind_params(
                 raise ModelFileError(f"'{name}' is given both as a parameter and as an input or weight")
             sources[name] = Constant(value)
         elif name not in layer.ignored:
-            known = [*(n for n in annotations if n not in ("type_name", "output_count")), *signature.names, *layer.ignored]
+            known = [*(n for n in annotations if n not in _NOT_PARAMETERS), *signature.names, *layer.ignored]
             raise ModelFileError(
                 f"parameter '{name}={getattr(parameter, 'text', value)}' is unknown to this operator{did_you_mean(name, known)}"
             )
