@@ -19,18 +19,20 @@ same arguments as specs and says what comes out. Everything is found by name:
 
 A *value* is an array, a Python number, bool, string or None, or a list or dict of values. A `tuple` is never a value: it
 stands for the several outputs of one operator. A value's *spec* has the same form, with a `TensorSpec` for each array.
+Where `forward` annotates an argument as `Array`, a number (the converter leaves out `torch.tensor(n)`) comes as a 0-d array.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NewType, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..dtypes import Array, TensorSpec, narrow, widen
+from ..dtypes import Array, Scalar, TensorSpec, narrow, scalar_dtype, widen
 from ..dtypes import DataDependent as DataDependent
 from ..errors import DTypeError, InputError, KuiperError, ResourceLimitError, ShapeError
 from ..settings import settings
@@ -39,6 +41,7 @@ Value: TypeAlias = Any  # Array | Scalar | str | None | list[Value] | dict[str, 
 Spec: TypeAlias = Any  # TensorSpec | Scalar | str | None | list[Spec] | dict[str, Spec]
 Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
+Text = NewType("Text", str)  # a parameter as the file writes it, even where that looks like a number or a list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +163,7 @@ def spec_of(value: Value) -> Spec:
 
 def infer(layer: Layer, arguments: Sequence[Spec], named: Mapping[str, Spec]) -> tuple[Spec, ...]:
     """The layer's output specs, one an output, checked against the limits of `settings`."""
+    arguments, named = _numbers_as_tensors(layer, arguments, named, lambda number: TensorSpec.of(_zero_dim(number)))
     specs = layer.infer(*arguments, **named)
     outputs = specs if isinstance(specs, tuple) else (specs,)
     if len(outputs) != layer.output_count:
@@ -196,6 +200,7 @@ def apply(layer: Layer, arguments: Sequence[Value], named: Mapping[str, Value]) 
     specs = infer(
         layer, [spec_of(value) for value in arguments], {name: spec_of(value) for name, value in named.items()}
     )
+    arguments, named = _numbers_as_tensors(layer, arguments, named, _zero_dim)
     if layer.widens:
         arguments = [map_value(_widen_leaf, value) for value in arguments]
         named = {name: map_value(_widen_leaf, value) for name, value in named.items()}
@@ -208,6 +213,40 @@ def apply(layer: Layer, arguments: Sequence[Value], named: Mapping[str, Value]) 
         raise ResourceLimitError(f"not enough memory: {error}") from error
     outputs = results if isinstance(results, tuple) else (results,)
     return tuple(_conform(output, spec) for output, spec in zip(outputs, specs, strict=True))
+
+
+_TENSOR_ARGUMENTS: dict[type[Layer], tuple[list[bool], bool, frozenset[str]]] = {}
+
+
+def _tensor_arguments(layer: type[Layer]) -> tuple[list[bool], bool, frozenset[str]]:
+    """Which arguments of `forward` are annotated as `Array`: by position, those of ``*inputs``, by name."""
+    found = _TENSOR_ARGUMENTS.get(layer)
+    if found is None:
+        parameters = list(inspect.signature(layer.forward).parameters.values())[1:]
+        tensors = [p for p in parameters if p.annotation in ("Array", Array)]
+        by_position = [p in tensors for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        more = any(p.kind is p.VAR_POSITIONAL for p in tensors)
+        found = _TENSOR_ARGUMENTS[layer] = by_position, more, frozenset(p.name for p in tensors)
+    return found
+
+
+def _numbers_as_tensors(
+    layer: Layer, arguments: Sequence[Any], named: Mapping[str, Any], as_tensor: Callable[[Any], Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    by_position, more, names = _tensor_arguments(type(layer))
+
+    def convert(value: Any, wanted: bool) -> Any:
+        return as_tensor(value) if wanted and isinstance(value, (bool, int, float, complex)) else value
+
+    positional = [convert(value, by_position[i] if i < len(by_position) else more) for i, value in enumerate(arguments)]
+    return positional, {name: convert(value, name in names) for name, value in named.items()}
+
+
+def _zero_dim(number: Scalar) -> Array:
+    try:
+        return np.asarray(number, scalar_dtype(number).storage)
+    except OverflowError:
+        raise DTypeError(f"the integer {number} does not fit into 64 bits") from None
 
 
 def _widen_leaf(leaf: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ..dtypes import DType, dtype_from_name
 from ..errors import KuiperError, ModelFileError, UnsupportedOperatorError, did_you_mean
-from .base import Layer, registered
+from .base import Layer, Text, registered
 
 
 @dataclass(frozen=True)
@@ -264,6 +264,7 @@ _CONVERTERS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", _to_float),
     bool: ("True or False", _to_bool),
     str: ("a word", _to_str),
+    Text: ("a text", _to_str),
     DType: ("a dtype such as torch.float", _to_dtype),
     type(None): ("None", lambda value: {None: None}[value]),
 }
@@ -272,8 +273,8 @@ _CONVERTERS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
 def convert(value: Any, annotation: Any, name: str, text: str | None = None) -> Any:
     """A parameter's value as the kind that a field's annotation asks for, or `ModelFileError`.
 
-    Known annotations: int, float, bool, str, DType, tuples of these (`tuple[int, ...]`), unions, and Any. A number stands for
-    a tuple of one. `text`, where given, is the value as written, for words that look like numbers.
+    Known annotations: int, float, bool, str, DType, tuples of these (`tuple[int, ...]`), unions, Text, and Any. A number
+    stands for a tuple of one. `text`, where given, is the value as written, for words that look like numbers.
     """
     found = _convert(value, annotation, text)
     if found is _FAILED:
@@ -288,6 +289,8 @@ _FAILED = object()
 def _convert(value: Any, annotation: Any, text: str | None) -> Any:
     if annotation is Any:
         return value
+    if annotation is Text and text is not None:
+        return text
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         results = (_convert(value, option, text) for option in typing.get_args(annotation))
