@@ -6,6 +6,7 @@ Shape, dtype and values are compared; `infer` on specs without values must agree
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from kuiperinfer import layers
 from kuiperinfer.dtypes import BFLOAT16_STORAGE, TensorSpec, dtype_of, from_bits, widen
 from kuiperinfer.dtypes import bf16 as BF16
+from kuiperinfer.errors import KuiperError
 from kuiperinfer.layers.base import DataDependent, apply, infer, map_value, spec_of
 from kuiperinfer.layers.binding import Constant, FromAttribute, FromInput, bind
 
@@ -134,6 +136,22 @@ def check(case: Case) -> None:
         assert_equal(one, other, case.tolerance)
 
 
+def check_like_torch(case: Case) -> None:
+    """As `check`, but where PyTorch refuses the inputs, we have to refuse them too."""
+    inputs = [to_torch(to_numpy(value)) for value in case.inputs]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            case.torch(*inputs)
+    except (RuntimeError, IndexError, TypeError, ValueError) as refusal:
+        try:
+            run(case)
+        except KuiperError:
+            return
+        raise AssertionError(f"PyTorch refuses: {refusal}") from None
+    check(case)
+
+
 def assert_equal(got: Any, expected: Any, tolerance: float | None = None) -> None:
     """Equal in form, shape, dtype and, within the tolerance, in value; NaN equals NaN, infinities need their sign."""
     if isinstance(expected, list):
@@ -183,4 +201,15 @@ def random(
     return torch.randint(low_int, int(high) + 1, shape, generator=generator).to(dtype)
 
 
-__all__ = ["Case", "assert_equal", "check", "layers", "random", "run", "to_numpy", "to_torch", "Constant"]
+__all__ = [
+    "Case",
+    "assert_equal",
+    "check",
+    "check_like_torch",
+    "layers",
+    "random",
+    "run",
+    "to_numpy",
+    "to_torch",
+    "Constant",
+]
