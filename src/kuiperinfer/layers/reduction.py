@@ -1,0 +1,254 @@
+"""Reductions: one number out of all elements along some dimensions.
+
+`dim` is one dimension or several, negative ones counted from the end; None and () mean all of them. With `keepdim` the
+reduced dimensions stay, with size 1. Sums and products of float32 are accumulated in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..dtypes import Array, DType, TensorSpec, bool_, i64, narrow, to_float, u8, widen
+from ..errors import DTypeError, ModelFileError, ShapeError
+from .base import Ints, Layer, normalize_dim, register
+
+
+def reduced_axes(dim: int | Ints | None, ndim: int) -> Ints:
+    """The dimensions to reduce, counted from the front: all for None and for (). `ShapeError` if one is there twice."""
+    dims = (dim,) if isinstance(dim, int) else dim
+    if not dims:
+        return tuple(range(ndim))
+    axes = tuple(normalize_dim(d, ndim) for d in dims)
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"dim={dims} has the same dimension twice")
+    return axes if ndim else ()
+
+
+def reduced_shape(shape: Ints, axes: Ints, keepdim: bool) -> Ints:
+    """The shape that is left when `axes` are reduced."""
+    if keepdim:
+        return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def count_reduced(shape: Ints, axes: Ints) -> int:
+    """How many elements each result is made of."""
+    return math.prod(shape[axis] for axis in axes)
+
+
+def expect_elements(shape: Ints, axes: Ints, what: str) -> None:
+    """`ShapeError` where a result would be made of no element, for reductions that have no neutral element."""
+    if count_reduced(shape, axes) == 0:
+        raise ShapeError(f"{what} of no elements is undefined: shape {shape} along dimensions {axes}")
+
+
+def expect_ordered(dtype: DType, what: str) -> None:
+    """`DTypeError` for complex numbers, which have no order."""
+    if dtype.kind == "complex":
+        raise DTypeError(f"{what} of complex numbers ({dtype}) is undefined")
+
+
+def expect_floating(dtype: DType, what: str) -> None:
+    """`DTypeError` unless the elements are floats or complex numbers."""
+    if dtype.kind not in ("float", "complex"):
+        raise DTypeError(f"{what} needs floats or complex numbers, found {dtype}")
+
+
+def to_double(array: Array) -> Array:
+    """The array in float64 or complex128."""
+    return array.astype(np.result_type(array.dtype, np.float64), copy=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduction(Layer):
+    """Base of the reductions along any number of dimensions."""
+
+    dim: Ints | None = None
+    keepdim: bool = False
+
+    def axes(self, ndim: int) -> Ints:
+        """The dimensions to reduce, counted from the front."""
+        return reduced_axes(self.dim, ndim)
+
+    def reduced(self, input: TensorSpec, dtype: DType) -> TensorSpec:
+        """The result's spec."""
+        return TensorSpec(reduced_shape(input.shape, self.axes(input.ndim), self.keepdim), dtype)
+
+
+# ------------------------------------------------------------------------------------------- sums and products
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Accumulation(Reduction):
+    """A sum or product. Elements are converted to `dtype` first; without one, bool and integers give an i64."""
+
+    ufunc: ClassVar[np.ufunc]
+
+    dtype: DType | None = None
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        default = i64 if input.dtype.kind in ("int", "bool") else input.dtype
+        return self.reduced(input, self.dtype or default)
+
+    def forward(self, input: Array) -> Array:
+        if self.dtype is not None:
+            input = widen(narrow(input, self.dtype))
+        if input.dtype.kind in "fc":
+            accumulator = np.result_type(input.dtype, np.float64)
+        else:
+            accumulator = np.dtype(np.int64) if self.dtype is None else input.dtype
+        axes = self.axes(input.ndim)
+        return np.asarray(self.ufunc.reduce(input, axis=axes, keepdims=self.keepdim, dtype=accumulator))
+
+
+@register("torch.sum")
+@dataclass(frozen=True, kw_only=True)
+class Sum(_Accumulation):
+    """The sum; of nothing it is 0. torch.sum"""
+
+    ufunc = np.add
+
+
+@register("torch.prod")
+@dataclass(frozen=True, kw_only=True)
+class Prod(_Accumulation):
+    """The product; of nothing it is 1. torch.prod, but `dim` may be a list"""
+
+    ufunc = np.multiply
+
+
+@register("torch.mean")
+@dataclass(frozen=True, kw_only=True)
+class Mean(_Accumulation):
+    """The arithmetic mean of floats or complex numbers; of nothing it is NaN. torch.mean"""
+
+    ufunc = np.add
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        expect_floating(self.dtype or input.dtype, "a mean")
+        return super().infer(input)
+
+    def forward(self, input: Array) -> Array:
+        count = count_reduced(input.shape, self.axes(input.ndim))
+        return np.asarray(np.true_divide(super().forward(input), count))
+
+
+@register("torch.nansum")
+@dataclass(frozen=True, kw_only=True)
+class NanSum(Sum):
+    """The sum of all that is not NaN. torch.nansum"""
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        expect_ordered(input.dtype, "nansum")
+        if input.dtype.kind == "float":
+            expect_ordered(self.dtype or input.dtype, "nansum")
+        return super().infer(input)
+
+    def forward(self, input: Array) -> Array:
+        return super().forward(np.where(np.isnan(input), input.dtype.type(0), input))
+
+
+@register("torch.nanmean")
+@dataclass(frozen=True, kw_only=True)
+class NanMean(NanSum):
+    """The mean of all that is not NaN. torch.nanmean"""
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        expect_floating(input.dtype, "nanmean")
+        return super().infer(input)
+
+    def forward(self, input: Array) -> Array:
+        count = np.sum(~np.isnan(input), axis=self.axes(input.ndim), keepdims=self.keepdim)
+        return np.asarray(np.true_divide(super().forward(input), count))
+
+
+@register("torch.logsumexp")
+@dataclass(frozen=True, kw_only=True)
+class LogSumExp(Reduction):
+    """log(sum(exp(x))), without overflow; of nothing it is -inf. torch.logsumexp"""
+
+    def __post_init__(self) -> None:
+        if not self.dim:
+            raise ModelFileError(f"parameter 'dim': expected at least one dimension, found {self.dim}")
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        return self.reduced(input, to_float(input.dtype))
+
+    def forward(self, input: Array) -> Array:
+        axes = self.axes(input.ndim)
+        input = to_double(input)
+        largest = np.maximum.reduce(input.real, axis=axes, keepdims=True, initial=-np.inf)
+        largest = np.where(np.isinf(largest), 0.0, largest)
+        total = np.sum(np.exp(input - largest), axis=axes, keepdims=True)
+        result = np.log(total) + largest
+        return result.reshape(reduced_shape(input.shape, axes, self.keepdim))
+
+
+# ------------------------------------------------------------------------------------------- extremes and truth
+
+
+@register("torch.amax")
+@dataclass(frozen=True, kw_only=True)
+class AMax(Reduction):
+    """The largest element; NaN if there is one. torch.amax"""
+
+    ufunc: ClassVar[np.ufunc] = np.maximum
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        expect_ordered(input.dtype, "an extreme")
+        expect_elements(input.shape, self.axes(input.ndim), "an extreme")
+        return self.reduced(input, input.dtype)
+
+    def forward(self, input: Array) -> Array:
+        return np.asarray(self.ufunc.reduce(input, axis=self.axes(input.ndim), keepdims=self.keepdim))
+
+
+@register("torch.amin")
+@dataclass(frozen=True, kw_only=True)
+class AMin(AMax):
+    """The smallest element; NaN if there is one. torch.amin"""
+
+    ufunc = np.minimum
+
+
+@register("torch.all")
+@dataclass(frozen=True, kw_only=True)
+class AllNonzero(Reduction):
+    """Whether no element is zero, as bool, of u8 as u8; `dim=()` reduces nothing here. torch.all"""
+
+    ufunc: ClassVar[np.ufunc] = np.logical_and
+
+    def axes(self, ndim: int) -> Ints:
+        return () if self.dim == () else super().axes(ndim)
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        return self.reduced(input, u8 if input.dtype is u8 else bool_)
+
+    def forward(self, input: Array) -> Array:
+        return np.asarray(self.ufunc.reduce(input != 0, axis=self.axes(input.ndim), keepdims=self.keepdim))
+
+
+@register("torch.any")
+@dataclass(frozen=True, kw_only=True)
+class AnyNonzero(AllNonzero):
+    """Whether an element is not zero, as bool, of u8 as u8; `dim=()` reduces nothing here. torch.any"""
+
+    ufunc = np.logical_or
+
+
+@register("torch.count_nonzero")
+@dataclass(frozen=True, kw_only=True)
+class CountNonzero(Layer):
+    """How many elements are not zero, as i64. torch.count_nonzero"""
+
+    dim: Ints | None = None
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        return TensorSpec(reduced_shape(input.shape, reduced_axes(self.dim, input.ndim), False), i64)
+
+    def forward(self, input: Array) -> Array:
+        return np.asarray(np.count_nonzero(input, axis=reduced_axes(self.dim, input.ndim)))
