@@ -56,7 +56,8 @@ def write_archive(path: Path, arrays: Mapping[str, Array]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, **{name: to_stored(array) for name, array in arrays.items()})
+            stored: dict[str, Any] = {name: to_stored(array) for name, array in arrays.items()}
+            np.savez(file, **stored)
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -1,0 +1,7 @@
+"""`python -m kuiperinfer` is the command `kuiper`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())
