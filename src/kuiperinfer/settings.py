@@ -30,6 +30,7 @@ class SettingValues:
     """The settings and their defaults; the environment variable of `name` is ``KUIPER_NAME``."""
 
     debug: int = 0
+    target: str = "host"  # what code is made for: host, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
     verify: bool = False  # re-check the graph after every pass
 
     # Limits: a model file is data from a stranger.

@@ -1,0 +1,1 @@
+"""Kernels, one idea a file: a spec, and the loops that it stands for."""

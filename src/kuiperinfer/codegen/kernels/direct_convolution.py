@@ -1,0 +1,256 @@
+"""Direct convolution: a tile of pixels × channel blocks stays in registers while all of its inputs go by.
+
+Each step takes one input channel: a few weight vectors, and for each pixel of the tile one scalar, broadcast. The input may be
+blocked or planar (a first layer, read from NCHW with its few channels); the output is blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import Array
+from ..builder import Code, Index, Vector
+from ..epilogue import Epilogue
+from ..layout import ImageLayout
+from ..spec import KernelSpec
+from ..target import Target
+
+
+@dataclass(frozen=True)
+class DirectConvolutionSpec(KernelSpec):
+    """A 2-d convolution. Arguments: input, packed weights, bias, output, then those of the epilogue.
+
+    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks.
+    """
+
+    input: ImageLayout
+    output: ImageLayout
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]  # top, left; the input's halo holds it
+    groups: int
+    epilogue: Epilogue
+    tile: int
+    tile_blocks: int
+    rows: int
+
+    @property
+    def input_blocks(self) -> int:
+        """Channel blocks of the input that one output block needs."""
+        per_group = self.input.channels // self.groups
+        return 1 if self.input.block == 1 else max(1, -(-per_group // self.input.block))
+
+    @property
+    def channels_a_block(self) -> int:
+        """Input channels of one step of the block loop."""
+        return self.input.channels if self.input.block == 1 else self.input.block
+
+    @property
+    def row_chunks(self) -> int:
+        """Shares of the output's height."""
+        return -(-self.output.height // self.rows)
+
+    @property
+    def block_groups(self) -> int:
+        """Shares of the output's blocks."""
+        return -(-self.output.blocks // self.tile_blocks)
+
+    @property
+    def tasks(self) -> int:
+        return self.output.batch * self.block_groups * self.row_chunks
+
+    @property
+    def flops(self) -> int:
+        out = self.output
+        per_pixel = out.channels * (self.input.channels // self.groups) * self.kernel[0] * self.kernel[1]
+        return 2 * out.batch * out.height * out.width * per_pixel
+
+    @property
+    def traffic(self) -> int:
+        weights = self.output.channels * (self.input.channels // self.groups) * self.kernel[0] * self.kernel[1]
+        return 4 * (int(np.prod(self.input.shape)) + int(np.prod(self.output.shape)) + weights)
+
+    def emit(self, code: Code) -> None:
+        source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
+        share, chunk = code.divmod(code.task, self.row_chunks)
+        image, group = code.divmod(share, self.block_groups)
+        first_row = code.mul(chunk, self.rows)
+        last_row = code.min(code.add(first_row, self.rows), self.output.height)
+        full, rest = divmod(self.output.blocks, self.tile_blocks)
+        if rest == 0:
+            self._emit_rows(code, (source, weights, bias, out, extra), image, group, first_row, last_row, self.tile_blocks)
+            return
+        if full:
+            with code.when(code.less(group, full)):
+                self._emit_rows(
+                    code, (source, weights, bias, out, extra), image, group, first_row, last_row, self.tile_blocks
+                )
+            with code.when(code.less(full - 1, group)):
+                self._emit_rows(code, (source, weights, bias, out, extra), image, full, first_row, last_row, rest)
+        else:
+            self._emit_rows(code, (source, weights, bias, out, extra), image, 0, first_row, last_row, rest)
+
+    def _emit_rows(
+        self, code: Code, operands: tuple, image: Index, group: Index, first: Index, last: Index, blocks: int
+    ) -> None:
+        """All tiles of the output rows [first, last) of `blocks` blocks."""
+        source, weights, bias, out, extra = operands
+        lanes, kernel_size = code.target.lanes, self.kernel[0] * self.kernel[1]
+        block_weights = self.input_blocks * kernel_size * self.channels_a_block * lanes
+        first_block = code.mul(group, self.tile_blocks)
+        weights = code.at(weights, code.mul(first_block, block_weights))
+        bias = code.at(bias, code.mul(first_block, lanes))
+        biases = [code.load(code.at(bias, block * lanes), align=lanes * 4) for block in range(blocks)]
+        source = code.at(source, code.add(self._input_start(code, group), code.mul(image, self.input.image)))
+        source = code.at(source, self.input.origin - self.padding[0] * self.input.row - self.padding[1] * self.input.pixel)
+        extra = self.epilogue.seek(code, extra, image, first_block)
+        out = code.at(out, code.add(code.mul(image, self.output.image), code.mul(first_block, self.output.block_stride)))
+        out = code.at(out, self.output.origin)
+
+        def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            row_source = code.at(source, code.mul(y, self.stride[0] * self.input.row))
+            full, rest = divmod(self.output.width, self.tile)
+
+            def tile(x: Index, width: int) -> None:
+                tile_source = code.at(row_source, code.mul(x, self.stride[1] * self.input.pixel))
+                sums = self._emit_tile(code, tile_source, weights, biases, width, block_weights)
+                tile_out = code.at(out, code.add(code.mul(y, self.output.row), code.mul(x, self.output.pixel)))
+                for block in range(blocks):
+                    for pixel in range(width):
+                        place = block * self.output.block_stride + pixel * self.output.pixel
+                        value = self.epilogue.emit(code, sums[block * width + pixel], extra, block, y, x, pixel)
+                        code.store(value, code.at(tile_out, place), align=lanes * 4)
+
+            def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                tile(x, self.tile)
+                return ()
+
+            code.loop(0, full * self.tile, self.tile, whole_tile)
+            if rest:
+                tile(full * self.tile, rest)
+            return ()
+
+        code.loop(first, last, 1, row, at_least_once=True)
+
+    def _input_start(self, code: Code, group: Index) -> Index:
+        """Where the input channels of a share of output blocks begin: with groups, not at the first block."""
+        if self.groups == 1:
+            return 0
+        outputs_a_group = self.output.channels // self.groups
+        if outputs_a_group % (self.tile_blocks * self.output.block) == 0:
+            shares = outputs_a_group // (self.tile_blocks * self.output.block)
+            return code.mul(code.div(group, shares), self.input_blocks * self.input.block_stride)
+        return code.mul(group, self.tile_blocks * self.input.block_stride)  # narrow groups: a block takes its own block
+
+    def _emit_tile(
+        self, code: Code, source: Vector, weights: Vector, biases: Sequence[Vector], width: int, block_weights: int
+    ) -> Sequence[Vector]:
+        """The sums of `width` pixels of all blocks, block after block."""
+        lanes = code.target.lanes
+        start = [bias for bias in biases for _ in range(width)]
+        step_weights = self.channels_a_block * lanes
+
+        def channel_block(block: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
+            block_source = code.at(source, code.mul(block, self.input.block_stride))
+            block_weight = code.at(weights, code.mul(block, self.kernel[0] * self.kernel[1] * step_weights))
+
+            def position(index: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
+                y, x = code.divmod(index, self.kernel[1])
+                shift = code.add(
+                    code.mul(y, self.dilation[0] * self.input.row), code.mul(x, self.dilation[1] * self.input.pixel)
+                )
+                return self._emit_step(
+                    code,
+                    code.at(block_source, shift),
+                    code.at(block_weight, code.mul(index, step_weights)),
+                    sums,
+                    width,
+                    len(biases),
+                    block_weights,
+                )
+
+            return code.loop(0, self.kernel[0] * self.kernel[1], 1, position, sums)
+
+        return code.loop(0, self.input_blocks, 1, channel_block, start)
+
+    def _emit_step(
+        self,
+        code: Code,
+        source: Vector,
+        weights: Vector,
+        sums: Sequence[Vector],
+        width: int,
+        blocks: int,
+        block_weights: int,
+    ) -> Sequence[Vector]:
+        """One kernel position: every channel of a block, for every pixel of the tile."""
+        lanes, new = code.target.lanes, list(sums)
+        for channel in range(self.channels_a_block):
+            vectors = [
+                code.load(code.at(weights, block * block_weights + channel * lanes), align=lanes * 4)
+                for block in range(blocks)
+            ]
+            for pixel in range(width):
+                place = pixel * self.stride[1] * self.input.pixel + channel * self.input.channel
+                value = code.load_splat(code.at(source, place))
+                for block in range(blocks):
+                    new[block * width + pixel] = code.fma(value, vectors[block], new[block * width + pixel])
+        return new
+
+
+def choose_tile(output_width: int, blocks: int, target: Target, blocks_a_group: int = 0) -> tuple[int, int]:
+    """(pixels, blocks) of a tile: the least cycles for a row, by a model of the fused multiply-adds and the loads of a step.
+
+    With `blocks_a_group` the blocks of a tile divide it, so that they stay within one group.
+    """
+
+    def cycles(tile: int, tile_blocks: int) -> float:
+        full, rest = divmod(output_width, tile)
+
+        def step(width: int, count: int) -> float:
+            return max(width * count / 2, (width + count) / 2, 4.0) + 0.06 * count
+
+        groups, left = divmod(blocks, tile_blocks)
+        total = 0.0
+        for many, count in ((groups, tile_blocks), (1 if left else 0, left)):
+            if many and count:
+                total += many * (full * step(tile, count) + (step(rest, count) if rest else 0.0))
+        return total
+
+    candidates = [
+        (tile, tile_blocks)
+        for tile_blocks in (1, 2, 3, 4)
+        for tile in range(1, max(2, (target.registers - tile_blocks - 1) // tile_blocks + 1))
+        if tile_blocks <= blocks and (not blocks_a_group or blocks_a_group % tile_blocks == 0)
+        and tile <= output_width and tile * tile_blocks <= target.registers - tile_blocks - 1
+    ]
+    return min(candidates, key=lambda candidate: (cycles(*candidate), -candidate[0] * candidate[1]))
+
+
+def pack_weights(weight: Array, spec: DirectConvolutionSpec, lanes: int) -> Array:
+    """Weights (O, I/groups, KH, KW) as the kernel reads them: (output block, input block, position, channel, lane)."""
+    outputs, inputs, height, width = weight.shape
+    out_blocks = -(-outputs // lanes)
+    steps = spec.channels_a_block
+    dense = np.zeros((out_blocks * lanes, spec.input_blocks * steps, height, width), np.float32)
+    if spec.groups == 1 or inputs % lanes == 0 or spec.input.block == 1:
+        dense[:outputs, :inputs] = weight
+    else:  # narrow groups: output block b takes input block b alone, its weights lie on the block's diagonal
+        for output in range(outputs):
+            group = output // (outputs // spec.groups)
+            start = group * inputs % steps
+            dense[output, start : start + inputs] = weight[output]
+    packed = dense.reshape(out_blocks, lanes, spec.input_blocks, steps, height, width).transpose(0, 2, 4, 5, 3, 1)
+    return np.ascontiguousarray(packed)
+
+
+def pack_bias(bias: Array | None, outputs: int, lanes: int) -> Array:
+    """The bias padded with zeros to whole blocks; zeros where there is none."""
+    packed = np.zeros(-(-outputs // lanes) * lanes, np.float32)
+    if bias is not None:
+        packed[:outputs] = bias
+    return packed

@@ -1,0 +1,88 @@
+"""Where the elements of an image operand lie: strides in floats, known when code is made.
+
+*Blocked*: `N, C/v, H, W, v` with v the vector's lanes, and a halo: zeros around the picture, which are the consumer's padding.
+*Planar*: `N, C, H, W` as PyTorch has it, with or without a halo. One description serves both, so kernels ask for strides
+and not for kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+Halo: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
+
+NO_HALO: Halo = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class ImageLayout:
+    """Element (n, c, y, x) lies at ``origin + n*image + (c // block)*block_stride + (c % block)*channel + y*row + x*pixel``.
+
+    `block` is the number of channels that lie together (1 where planar); `floats` is the size of the whole buffer. A slice
+    of a concatenated buffer has that buffer's strides, and an origin inside it.
+    """
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    block: int
+    image: int
+    block_stride: int
+    row: int
+    pixel: int
+    channel: int
+    origin: int
+    floats: int
+    halo: Halo = NO_HALO
+
+    @property
+    def blocks(self) -> int:
+        """Number of channel blocks."""
+        return -(-self.channels // self.block)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(N, C, H, W)"""
+        return (self.batch, self.channels, self.height, self.width)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the pixels of a block follow one another without a gap, row after row."""
+        return self.row == self.width * self.pixel
+
+    def channel_slice(self, start: int, channels: int) -> ImageLayout:
+        """Channels from `start` (a multiple of the block) on, in the same buffer."""
+        assert start % self.block == 0
+        return replace(self, channels=channels, origin=self.origin + start // self.block * self.block_stride)
+
+    def flat_rows(self) -> ImageLayout:
+        """The same pixels as one row; the layout must be dense."""
+        assert self.is_dense
+        return replace(self, height=1, width=self.height * self.width, row=self.height * self.row)
+
+
+def blocked(shape: tuple[int, int, int, int], lanes: int, halo: Halo = NO_HALO) -> ImageLayout:
+    """A buffer of its own in blocked layout."""
+    batch, channels, height, width = shape
+    top, left, bottom, right = halo
+    row = (width + left + right) * lanes
+    block_stride = (height + top + bottom) * row
+    image = -(-channels // lanes) * block_stride
+    return ImageLayout(
+        batch, channels, height, width, lanes, image, block_stride, row, lanes, 1,
+        top * row + left * lanes, batch * image, halo,
+    )  # fmt: skip
+
+
+def planar(shape: tuple[int, int, int, int], halo: Halo = NO_HALO) -> ImageLayout:
+    """A buffer of its own in row-major order."""
+    batch, channels, height, width = shape
+    top, left, bottom, right = halo
+    row = width + left + right
+    plane = (height + top + bottom) * row
+    return ImageLayout(
+        batch, channels, height, width, 1, channels * plane, plane, row, 1, plane,
+        top * row + left, batch * channels * plane, halo,
+    )  # fmt: skip

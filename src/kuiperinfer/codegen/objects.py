@@ -1,0 +1,58 @@
+"""From LLVM IR to machine code at an address: object files made, linked, and kept alive."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from ..errors import CompileError
+from .target import Target
+
+# LLVM and llvmlite share process-wide state: one compilation at a time.
+_LOCK = threading.RLock()
+
+
+def compile_module(module: ir.Module | str, target: Target) -> bytes:
+    """A relocatable object file for a module. No IR passes run: kernels come unrolled and in SSA form.
+
+    Raises `CompileError` where LLVM refuses the module.
+    """
+    with _LOCK:
+        try:
+            parsed = llvm.parse_assembly(str(module))
+            parsed.verify()
+            return bytes(target.machine().emit_object(parsed))
+        except RuntimeError as error:
+            raise CompileError(f"LLVM refuses the module: {error}") from error
+
+
+def assembly_of(module: ir.Module | str, target: Target) -> str:
+    """The assembly text of a module, to look at."""
+    with _LOCK:
+        parsed = llvm.parse_assembly(str(module))
+        parsed.verify()
+        return str(target.machine().emit_assembly(parsed))
+
+
+class Library:
+    """Object files linked into the process; `addresses` of their functions by name. Code lives as long as this object."""
+
+    def __init__(self, objects: Mapping[str, bytes], target: Target) -> None:
+        self.addresses: dict[str, int] = {}
+        with _LOCK:
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.machine())
+            for data in objects.values():
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+            self._engine.finalize_object()
+            for name in objects:
+                address = self._engine.get_function_address(name)
+                if not address:
+                    raise CompileError(f"the object code of kernel '{name}' does not define it")
+                self.addresses[name] = address
+
+
+KERNEL_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)

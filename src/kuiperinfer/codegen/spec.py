@@ -1,0 +1,68 @@
+"""Kernel specs: frozen dataclasses that hold everything their code depends on. Equal specs share code."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import llvmlite
+from llvmlite import ir
+
+from .builder import Code
+from .target import Target
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """Base of all specs. A kernel is `void f(ptr arguments, i64 task, ptr scratch)`; see `Code`.
+
+    Subclasses say into how many tasks the work falls, emit the code, and count what it does.
+    """
+
+    @property
+    def tasks(self) -> int:
+        """Number of independent shares of the work."""
+        raise NotImplementedError
+
+    @property
+    def scratch_floats(self) -> int:
+        """Floats of scratch memory that a thread needs."""
+        return 0
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations, a multiply-add as two, as the operator's definition counts them."""
+        return 0
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that must be read and written at least."""
+        return 0
+
+    def emit(self, code: Code) -> None:
+        """Writes the body of the function."""
+        raise NotImplementedError
+
+    def module(self, name: str, target: Target) -> ir.Module:
+        """The whole LLVM module."""
+        code = Code(name, target)
+        self.emit(code)
+        return code.finish()
+
+
+@functools.cache
+def generator_digest() -> str:
+    """A digest of the code generator itself and of llvmlite: code that another version made is never taken."""
+    digest = hashlib.sha256(llvmlite.__version__.encode())
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def kernel_name(spec: KernelSpec, target: Target) -> str:
+    """A name that tells kernels apart: the kind, and a digest of spec, target and generator."""
+    text = f"{spec!r}|{target!r}|{generator_digest()}"
+    return f"{type(spec).__name__}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
