@@ -73,7 +73,12 @@ def run(case: Case) -> list[Any]:
     weights = {name: to_numpy(value) for name, value in case.weights.items()}
     names = case.names if case.names is not None else [None] * len(inputs)
     binding = bind(
-        case.type, input_names=names, params=case.params, attributes=list(weights), output_count=case.outputs
+        case.type,
+        input_names=names,
+        params=case.params,
+        attributes=list(weights),
+        output_count=case.outputs,
+        constants={i: value for i, value in enumerate(inputs) if _is_constant(value)},
     )
 
     def source(origin: Any) -> Any:
@@ -103,6 +108,10 @@ def run(case: Case) -> list[Any]:
     else:
         assert list(inferred) == [spec_of(output) for output in outputs]
     return list(outputs)
+
+
+def _is_constant(value: Any) -> bool:
+    return all(map(_is_constant, value)) if isinstance(value, list) else not isinstance(value, np.ndarray)
 
 
 def _freeze(leaf: Any) -> Any:

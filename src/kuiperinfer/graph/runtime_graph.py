@@ -13,7 +13,7 @@ import numpy as np
 from .. import pnnx
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, KuiperError, ModelFileError, ShapeError, UnsupportedOperatorError, did_you_mean
-from ..layers.base import Spec, Value, load_plugins, registered
+from ..layers.base import Spec, Value, apply, load_plugins, registered
 from ..layers.binding import bind
 from ..settings import settings
 from .execution import as_array, infer_shapes, leaves, run_reference
@@ -265,6 +265,16 @@ def _hint(kind: str) -> str:
     return did_you_mean(kind, registered())
 
 
+def _constants(operator: RuntimeOperator) -> dict[int, Value]:
+    """The values of those inputs that an operator without inputs and weights makes, such as `pnnx.Expression expr=1`."""
+    found: dict[int, Value] = {}
+    for index, operand in enumerate(operator.input_operands_seq):
+        maker = operand.producer
+        if maker.type in ("pnnx.Expression", "prim::Constant") and not maker.input_operands_seq and maker.binding:
+            found[index] = apply(maker.binding.layer, [], {})[0]
+    return found
+
+
 def attach_layer(operator: RuntimeOperator, file: str | None = None) -> None:
     """Binds an operator to its layer and its arguments; errors name the operator and, where known, file and line."""
     if operator.type in ("pnnx.Input", "pnnx.Output"):
@@ -278,6 +288,7 @@ def attach_layer(operator: RuntimeOperator, file: str | None = None) -> None:
             attributes=list(operator.attributes),
             output_count=len(operator.output_operands),
             annotated_shape=annotated,
+            constants=_constants(operator),
         )
     except KuiperError as error:
         place = f"{file}:{operator.line}: {operator.place}" if file and operator.line else operator.place

@@ -57,6 +57,8 @@ class Layer:
     presence: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # Parameters of PyTorch's signature without a meaning at inference.
     ignored: ClassVar[frozenset[str]] = frozenset()
+    # Argument names of a left-over `aten::` operator, whose inputs have none, by their number: {3: "input dim descending"}.
+    schemas: ClassVar[Mapping[int, str]] = {}
     # False for layers that take arrays as they are stored and round by themselves.
     widens: ClassVar[bool] = True
 
@@ -65,6 +67,8 @@ class Layer:
         cls, names: Sequence[str | None], params: Mapping[str, Any], output_count: int
     ) -> Sequence[str | None]:
         """The argument names of an operator's inputs, given those of the file; a hook for operators that count them."""
+        if len(names) in cls.schemas and not any(names):
+            return cls.schemas[len(names)].split()
         return names
 
     def infer(self, *arguments: Any, **named: Any) -> Spec | tuple[Spec, ...]:

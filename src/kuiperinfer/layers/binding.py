@@ -67,6 +67,9 @@ class Signature:
 # Fields that `bind` fills from elsewhere than the parameters.
 _NOT_PARAMETERS = ("type_name", "output_count", "annotated_shape")
 
+# Stands for the name of an input that became a parameter.
+_TAKEN = ""
+
 _SIGNATURES: dict[type[Layer], Signature] = {}
 
 
@@ -96,13 +99,15 @@ def bind(
     attributes: Sequence[str] = (),
     output_count: int = 1,
     annotated_shape: Sequence[int | None] | None = None,
+    constants: Mapping[int, Any] | None = None,
 ) -> Binding:
     """The layer of an operator and its arguments.
 
     `input_names` has one entry an input, None where the file names none; `params` maps names to `pnnx.Parameter`s or to
     plain Python values. `annotated_shape` is what the file says of the shape of the only output: a layer that has a field
-    of this name needs it to know which result is meant. Raises `UnsupportedOperatorError` for an unknown type and
-    `ModelFileError` for all else that does not fit.
+    of this name needs it to know which result is meant. `constants` has the values of those inputs that are constants of
+    the file: as left-over `aten::` operators, and converters that optimise little, have them in place of parameters. Raises
+    `UnsupportedOperatorError` for an unknown type and `ModelFileError` for all else that does not fit.
     """
     registration = registered().get(type_name)
     if registration is None:
@@ -113,6 +118,11 @@ def bind(
     given = dict(params or {})
     values = {name: getattr(parameter, "value", parameter) for name, parameter in given.items()}
     names = list(layer_type.name_inputs(input_names, values, output_count))
+    for index, value in (constants or {}).items():
+        name = names[index]
+        if name is not None and _is_parameter(layer_type, name) and name not in given:
+            given[name] = value
+            names[index] = _TAKEN
     sources = _bind_inputs(layer_type, names)
     _bind_attributes(layer_type, sources, attributes)
     settings = _bind_params(layer_type, sources, given, registration.preset, attributes)
@@ -138,6 +148,11 @@ def bind(
     return Binding(layer, tuple(positional), named)
 
 
+def _is_parameter(layer: type[Layer], name: str) -> bool:
+    signature = signature_of(layer)
+    return name in signature.field_types and name not in signature.names and name not in _NOT_PARAMETERS
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) + (" is" if len(names) == 1 else " are")
 
@@ -147,7 +162,7 @@ def _bind_inputs(layer: type[Layer], input_names: Sequence[str | None]) -> dict[
     signature = signature_of(layer)
     sources: dict[str | int, Source] = {}
     for index, key in enumerate(input_names):
-        if key is None:
+        if key is None or key is _TAKEN:
             continue
         name = layer.operand_aliases.get(key, key)
         if name not in signature.names and signature.before_more_inputs is not None:
