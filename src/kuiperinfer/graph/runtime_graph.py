@@ -13,6 +13,7 @@ import numpy as np
 from .. import pnnx
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, KuiperError, ModelFileError, ShapeError, UnsupportedOperatorError, did_you_mean
+from ..layers.annotation import Annotation
 from ..layers.base import Spec, Value, apply, load_plugins, registered
 from ..layers.binding import bind
 from ..settings import settings
@@ -279,7 +280,6 @@ def attach_layer(operator: RuntimeOperator, file: str | None = None) -> None:
     """Binds an operator to its layer and its arguments; errors name the operator and, where known, file and line."""
     if operator.type in ("pnnx.Input", "pnnx.Output"):
         return
-    annotated = operator.output_operands[0].shape if len(operator.output_operands) == 1 else None
     try:
         operator.binding = bind(
             operator.type,
@@ -287,7 +287,8 @@ def attach_layer(operator: RuntimeOperator, file: str | None = None) -> None:
             params=operator.params,
             attributes=list(operator.attributes),
             output_count=len(operator.output_operands),
-            annotated_shape=annotated,
+            annotated_inputs=[Annotation(operand.shape, operand.dtype) for operand in operator.input_operands_seq],
+            annotated_outputs=[Annotation(operand.shape, operand.dtype) for operand in operator.output_operands],
             constants=_constants(operator),
         )
     except KuiperError as error:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from ..dtypes import DType, dtype_from_name
 from ..errors import KuiperError, ModelFileError, UnsupportedOperatorError, did_you_mean
+from .annotation import AnnotatedLayer, Annotation
 from .base import Layer, Text, registered
 
 
@@ -65,7 +66,7 @@ class Signature:
 
 
 # Fields that `bind` fills from elsewhere than the parameters.
-_NOT_PARAMETERS = ("type_name", "output_count", "annotated_shape")
+_NOT_PARAMETERS = ("type_name", "output_count", "annotated_inputs", "annotated_outputs")
 
 # Stands for the name of an input that became a parameter.
 _TAKEN = ""
@@ -98,16 +99,17 @@ def bind(
     params: Mapping[str, Any] | None = None,
     attributes: Sequence[str] = (),
     output_count: int = 1,
-    annotated_shape: Sequence[int | None] | None = None,
+    annotated_inputs: Sequence[Annotation] = (),
+    annotated_outputs: Sequence[Annotation] = (),
     constants: Mapping[int, Any] | None = None,
 ) -> Binding:
     """The layer of an operator and its arguments.
 
     `input_names` has one entry an input, None where the file names none; `params` maps names to `pnnx.Parameter`s or to
-    plain Python values. `annotated_shape` is what the file says of the shape of the only output: a layer that has a field
-    of this name needs it to know which result is meant. `constants` has the values of those inputs that are constants of
-    the file: as left-over `aten::` operators, and converters that optimise little, have them in place of parameters. Raises
-    `UnsupportedOperatorError` for an unknown type and `ModelFileError` for all else that does not fit.
+    plain Python values. `annotated_inputs` and `annotated_outputs` are what the file says of the operands, for those layers
+    that ask. `constants` has the values of those inputs that are constants of the file: as left-over `aten::` operators, and
+    converters that optimise little, have them in place of parameters. Raises `UnsupportedOperatorError` for an unknown type
+    and `ModelFileError` for all else that does not fit.
     """
     registration = registered().get(type_name)
     if registration is None:
@@ -127,8 +129,8 @@ def bind(
     _bind_attributes(layer_type, sources, attributes)
     settings = _bind_params(layer_type, sources, given, registration.preset, attributes)
     signature = signature_of(layer_type)
-    if "annotated_shape" in signature.field_types and annotated_shape is not None:
-        settings["annotated_shape"] = tuple(annotated_shape)
+    if issubclass(layer_type, AnnotatedLayer):
+        settings.update(annotated_inputs=tuple(annotated_inputs), annotated_outputs=tuple(annotated_outputs))
     missing = [name for name in signature.names if name in signature.required and name not in sources]
     if missing:
         raise ModelFileError(
@@ -150,7 +152,9 @@ def bind(
 
 def _is_parameter(layer: type[Layer], name: str) -> bool:
     signature = signature_of(layer)
-    return name in signature.field_types and name not in signature.names and name not in _NOT_PARAMETERS
+    if name in signature.names or name in _NOT_PARAMETERS:
+        return False
+    return name in signature.field_types or name in layer.ignored
 
 
 def _listed(names: Sequence[str]) -> str:
