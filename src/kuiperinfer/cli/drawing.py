@@ -82,7 +82,11 @@ def svg_text(operators: Sequence[RuntimeOperator]) -> str:
     from ..graph.text import operator_text
 
     edges = edges_of(operators)
-    widths = [max(len(op.type), len(_short(op.name))) * _CHARACTER_WIDTH + 24 for op in operators]
+    captions = [_caption(operator) for operator in operators]
+    widths = [
+        max(len(operator.type), len(caption)) * _CHARACTER_WIDTH + 24
+        for operator, caption in zip(operators, captions, strict=True)
+    ]
     layout = lay_out(widths, [(source, target) for source, target, _ in edges])
     width = layout.width + 2 * _MARGIN + 90  # room for the shape beside the rightmost edge
     height = layout.layers * _LAYER_HEIGHT - (_LAYER_HEIGHT - _BOX_HEIGHT) + 2 * _MARGIN
@@ -93,27 +97,26 @@ def svg_text(operators: Sequence[RuntimeOperator]) -> str:
         '<path d="M0,0 L8,4 L0,8 z" fill="#707070"/></marker></defs>',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
-    labelled: set[tuple[str, int]] = set()
-    for (source, target, operand), bends in zip(edges, layout.bends, strict=True):
-        first, last = layout.layer[source], layout.layer[target]
-        xs = [layout.x[source], *bends, layout.x[target]]
-        parts.append(_edge(xs, first, last))
-        below = round(xs[1])
-        if (text := _shape(operand)) and (operand.name, below) not in labelled:
-            labelled.add((operand.name, below))
-            x, y = (xs[0] * 0.35 + xs[1] * 0.65) + _MARGIN + 5, _top(first + 1) - 14
-            parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="9" fill="#707070">{escape(text)}</text>')
+    for (source, target, _), bends in zip(edges, layout.bends, strict=True):
+        parts.append(_edge([layout.x[source], *bends, layout.x[target]], layout.layer[source], layout.layer[target]))
+    for number, operator in enumerate(operators):
+        for line, operand in enumerate(operator.output_operands):
+            x, y = layout.x[number] + _MARGIN + 6, _top(layout.layer[number]) + _BOX_HEIGHT + 11 + 10 * line
+            parts.append(
+                f'<text x="{x:.1f}" y="{y:.1f}" font-size="9" fill="#707070" stroke="white" stroke-width="3" '
+                f'paint-order="stroke">{escape(_shape(operand))}</text>'
+            )
     for number, operator in enumerate(operators):
         x, y = layout.x[number] - widths[number] / 2 + _MARGIN, _top(layout.layer[number])
         fill, outline = colours_of(operator.type)
         middle = layout.x[number] + _MARGIN
-        kind, name = escape(_clean(operator.type)), escape(_clean(_short(operator.name)))
+        kind, caption = escape(_clean(operator.type)), escape(_clean(captions[number]))
         parts.append(
             f"<g><title>{escape(_clean(operator_text(operator)))}</title>"
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{widths[number]:.1f}" height="{_BOX_HEIGHT}" rx="6" '
             f'fill="{fill}" stroke="{outline}"/>'
             f'<text x="{middle:.1f}" y="{y + 18:.1f}" text-anchor="middle" font-weight="bold">{kind}</text>'
-            f'<text x="{middle:.1f}" y="{y + 18 + _LINE_HEIGHT:.1f}" text-anchor="middle" fill="#505050">{name}</text></g>'
+            f'<text x="{middle:.1f}" y="{y + 18 + _LINE_HEIGHT:.1f}" text-anchor="middle" fill="#505050">{caption}</text></g>'
         )
     return "\n".join([*parts, "</svg>"])
 
@@ -137,8 +140,11 @@ def _edge(xs: Sequence[float], first: int, last: int) -> str:
     return f'<path d="{" ".join(path)}" fill="none" stroke="#707070" marker-end="url(#arrow)"/>'
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 32 else f"{name[:14]}…{name[-17:]}"
+def _caption(operator: RuntimeOperator) -> str:
+    """What stands below an operator's type: the formula of an expression, the name of all else."""
+    formula = operator.params.get("expr") if operator.type == "pnnx.Expression" else None
+    text = str(formula.text) if formula else operator.name
+    return text if len(text) <= 32 else f"{text[:14]}…{text[-17:]}"
 
 
 def _clean(text: str) -> str:
