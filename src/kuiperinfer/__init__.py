@@ -4,8 +4,9 @@ model = kuiperinfer.load("resnet18.pnnx.param")    # the .bin beside it is found
 y = model(x)                                       # arrays in, fresh arrays out
 """
 
-from . import dtypes, pnnx
-from .dtypes import DType, TensorSpec
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     CompileError,
     DTypeError,
@@ -17,11 +18,22 @@ from .errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
-from .graph import LayerRegisterer, RuntimeAttribute, RuntimeGraph, RuntimeOperand, RuntimeOperator, RuntimeParameter
-from .layers import Layer, register, unregister
-from .runtime import Model, ValueInfo, load
 from .settings import settings
 from .version import __version__
+
+if TYPE_CHECKING:
+    from . import dtypes, pnnx
+    from .dtypes import DType, TensorSpec
+    from .graph import (
+        LayerRegisterer,
+        RuntimeAttribute,
+        RuntimeGraph,
+        RuntimeOperand,
+        RuntimeOperator,
+        RuntimeParameter,
+    )
+    from .layers import Layer, register, unregister
+    from .runtime import Model, ValueInfo, load
 
 __all__ = [
     "load",
@@ -52,3 +64,37 @@ __all__ = [
     "ResourceLimitError",
     "__version__",
 ]
+
+# Room -> public names in it. They are imported when they are first asked for, so that `kuiper --help`, whose code lives in
+# this package too, needs neither NumPy nor the layers of all operators.
+_ROOMS: dict[str, tuple[str, ...]] = {
+    "dtypes": ("DType", "TensorSpec"),
+    "pnnx": (),
+    "expression": (),
+    "layers": ("Layer", "register", "unregister"),
+    "graph": (
+        "LayerRegisterer",
+        "RuntimeAttribute",
+        "RuntimeGraph",
+        "RuntimeOperand",
+        "RuntimeOperator",
+        "RuntimeParameter",
+    ),
+    "runtime": ("Model", "ValueInfo", "load"),
+    "vision": (),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f".{_ROOM_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -80,7 +80,7 @@ def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
 
     for source in sources:
         name, equals, file = source.rpartition("=")
-        if equals and name in names:
+        if equals and (name in names or not Path(source).exists()):
             put(name, read_array(Path(file)), source)
         elif source.endswith(".npz"):
             arrays = read_archive(Path(source))
