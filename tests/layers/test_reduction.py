@@ -103,6 +103,18 @@ def test_count_nonzero(label: str, dim: Any) -> None:
     check_like_torch(case)
 
 
+def test_left_over_forms() -> None:
+    x = random(3, 4, 5)
+    for name in ("all", "any"):
+        check(Case(f"aten::{name}", getattr(torch, name), [x]))
+        check(Case(f"aten::{name}", getattr(torch, name), [x, 1, True]))
+    check(Case("aten::count_nonzero", lambda x, _: torch.count_nonzero(x), [x, None]))
+    check(Case("aten::count_nonzero", torch.count_nonzero, [x, [0, 2]]))
+    check(Case("aten::nansum", lambda x, d, k, _: torch.nansum(x, d, k), [x, None, False, None]))
+    check(Case("aten::nanmean", lambda x, d, k, _: torch.nanmean(x, d, k), [x, [1], True, None]))
+    check(Case("aten::prod", lambda x, _: torch.prod(x), [x, None]))
+
+
 def test_long_sums_keep_their_digits() -> None:
     x = (random(1 << 18).abs() + 1000.0).contiguous()
     exact = x.double().sum()

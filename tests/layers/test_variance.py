@@ -50,6 +50,20 @@ def test_the_converter_writes_a_correction_as_unbiased() -> None:
         check(Case("torch.var", lambda x, c=correction: torch.var(x, 1, correction=c), [x], params))
 
 
+@pytest.mark.parametrize("name", ["std", "var", *WITH_MEAN])
+def test_left_over_forms(name: str) -> None:
+    function, x, outputs = getattr(torch, name), random(3, 4, 5), 2 if name in WITH_MEAN else 1
+
+    def case(call: Any, *inputs: Any) -> Case:
+        return Case(f"aten::{name}", call, [x, *inputs], outputs=outputs)
+
+    for unbiased in (False, True):
+        check(case(lambda x, u: function(x, unbiased=u), unbiased))
+        check(case(lambda x, d, u, k: function(x, d, unbiased=u, keepdim=k), [0, 2], unbiased, True))
+    for correction in (0, 1, 2, None):
+        check(case(lambda x, d, c, k: function(x, d, correction=c, keepdim=k), [1], correction, False))
+
+
 def test_a_large_mean_does_not_drown_the_variance() -> None:
     x = random(4, 1000) + 10_000.0
     params = {"dim": (1,), "keepdim": False}

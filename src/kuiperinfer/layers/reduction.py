@@ -7,6 +7,7 @@ reduced dimensions stay, with size 1. Sums and products of float32 are accumulat
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -113,11 +114,12 @@ class Sum(_Accumulation):
     ufunc = np.add
 
 
-@register("torch.prod")
+@register("torch.prod", "aten::prod")
 @dataclass(frozen=True, kw_only=True)
 class Prod(_Accumulation):
     """The product; of nothing it is 1. torch.prod, but `dim` may be a list"""
 
+    schemas: ClassVar[Mapping[int, str]] = {2: "input dtype"}
     ufunc = np.multiply
 
 
@@ -137,10 +139,12 @@ class Mean(_Accumulation):
         return np.asarray(np.true_divide(super().forward(input), count))
 
 
-@register("torch.nansum")
+@register("torch.nansum", "aten::nansum")
 @dataclass(frozen=True, kw_only=True)
 class NanSum(Sum):
     """The sum of all that is not NaN. torch.nansum"""
+
+    schemas: ClassVar[Mapping[int, str]] = {4: "input dim keepdim dtype"}
 
     def infer(self, input: TensorSpec) -> TensorSpec:
         expect_ordered(input.dtype, "nansum")
@@ -152,7 +156,7 @@ class NanSum(Sum):
         return super().forward(np.where(np.isnan(input), input.dtype.type(0), input))
 
 
-@register("torch.nanmean")
+@register("torch.nanmean", "aten::nanmean")
 @dataclass(frozen=True, kw_only=True)
 class NanMean(NanSum):
     """The mean of all that is not NaN. torch.nanmean"""
@@ -215,11 +219,12 @@ class AMin(AMax):
     ufunc = np.minimum
 
 
-@register("torch.all")
+@register("torch.all", "aten::all")
 @dataclass(frozen=True, kw_only=True)
 class AllNonzero(Reduction):
     """Whether no element is zero, as bool, of u8 as u8; `dim=()` reduces nothing here. torch.all"""
 
+    schemas: ClassVar[Mapping[int, str]] = {3: "input dim keepdim"}
     ufunc: ClassVar[np.ufunc] = np.logical_and
 
     def axes(self, ndim: int) -> Ints:
@@ -232,7 +237,7 @@ class AllNonzero(Reduction):
         return np.asarray(self.ufunc.reduce(input != 0, axis=self.axes(input.ndim), keepdims=self.keepdim))
 
 
-@register("torch.any")
+@register("torch.any", "aten::any")
 @dataclass(frozen=True, kw_only=True)
 class AnyNonzero(AllNonzero):
     """Whether an element is not zero, as bool, of u8 as u8; `dim=()` reduces nothing here. torch.any"""
@@ -240,10 +245,12 @@ class AnyNonzero(AllNonzero):
     ufunc = np.logical_or
 
 
-@register("torch.count_nonzero")
+@register("torch.count_nonzero", "aten::count_nonzero")
 @dataclass(frozen=True, kw_only=True)
 class CountNonzero(Layer):
     """How many elements are not zero, as i64. torch.count_nonzero"""
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input dim"}
 
     dim: Ints | None = None
 

@@ -6,7 +6,9 @@ forms: `correction=2`, `unbiased=True` (1) or `False` (0), and, for `torch.var(c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,10 +18,12 @@ from .base import register
 from .reduction import Reduction, count_reduced, expect_floating, reduced_shape, to_double
 
 
-@register("torch.var")
+@register("torch.var", "aten::var")
 @dataclass(frozen=True, kw_only=True)
 class Variance(Reduction):
     """The variance of floats or complex numbers, a real number. torch.var"""
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input unbiased", 4: "input dim unbiased keepdim"}
 
     unbiased: bool | float | None = None
     correction: float | None = None
@@ -53,7 +57,7 @@ class Variance(Reduction):
         return float(given[0]) if given else 1.0
 
 
-@register("torch.std")
+@register("torch.std", "aten::std")
 @dataclass(frozen=True, kw_only=True)
 class StandardDeviation(Variance):
     """The square root of the variance. torch.std"""
@@ -62,7 +66,7 @@ class StandardDeviation(Variance):
         return np.asarray(np.sqrt(self.variance_and_mean(input)[0]))
 
 
-@register("torch.var_mean")
+@register("torch.var_mean", "aten::var_mean")
 @dataclass(frozen=True, kw_only=True)
 class VarianceAndMean(Variance):
     """Two outputs: the variance, and the mean. torch.var_mean"""
@@ -75,7 +79,7 @@ class VarianceAndMean(Variance):
         return self.variance_and_mean(input)
 
 
-@register("torch.std_mean")
+@register("torch.std_mean", "aten::std_mean")
 @dataclass(frozen=True, kw_only=True)
 class DeviationAndMean(VarianceAndMean):
     """Two outputs: the standard deviation, and the mean. torch.std_mean"""
