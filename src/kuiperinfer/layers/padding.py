@@ -1,0 +1,183 @@
+"""Padding: more elements at the ends of the last dimensions; negative amounts take elements away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..dtypes import Array, DType, Scalar, TensorSpec, narrow, widen
+from ..errors import DTypeError, ShapeError, did_you_mean
+from .base import Ints, Layer, Spec, Value, known_array, known_ints, register
+from .checks import expect_kind, set_field
+
+Pads: TypeAlias = tuple[tuple[int, int], ...]
+"""How much comes before and after, one pair a dimension."""
+
+# Where the element at position i of the padded dimension comes from, i = 0 being the first of `size` original elements.
+_SOURCE_POSITIONS: dict[str, Callable[[Array, int], Array]] = {
+    "reflect": lambda i, size: (size - 1) - np.abs((size - 1) - np.abs(i)),
+    "replicate": lambda i, size: np.clip(i, 0, size - 1),
+    "circular": lambda i, size: i % size,
+}
+
+
+def expect_mode(mode: str, constant: str = "constant") -> None:
+    """`ShapeError` for a word that is no padding mode; `constant` is what the caller calls padding with one value."""
+    known = (constant, *_SOURCE_POSITIONS)
+    if mode not in known:
+        raise ShapeError(f"padding mode '{mode}' is unknown; known are {', '.join(known)}{did_you_mean(mode, known)}")
+
+
+def pads_of(amounts: Sequence[int], ndim: int) -> Pads:
+    """PyTorch's list of amounts, which starts at the last dimension, as one pair for each of `ndim` dimensions."""
+    if len(amounts) % 2 or len(amounts) > 2 * ndim:
+        raise ShapeError(
+            f"pad: expected two numbers for each padded dimension, at most {2 * ndim} for {ndim} dimensions, "
+            f"found {tuple(amounts)}"
+        )
+    pairs = tuple(zip(amounts[::2], amounts[1::2], strict=True))[::-1]
+    return ((0, 0),) * (ndim - len(pairs)) + pairs
+
+
+def padded_shape(shape: Ints, pads: Pads, mode: str) -> Ints:
+    """The shape after padding; `ShapeError` where the mode cannot take as many elements from the input."""
+    for axis, (dim, (before, after)) in enumerate(zip(shape, pads, strict=True)):
+        kept = dim + min(before, 0) + min(after, 0)
+        available = {"reflect": dim - 1, "circular": kept}.get(mode, math.inf)
+        too_small = kept < 0 if mode in ("constant", "circular") else dim + before + after < 1 and (before or after)
+        if too_small or max(before, after) > available:
+            raise ShapeError(f"cannot pad dimension {axis} of shape {shape} by {before} and {after} in mode '{mode}'")
+    return tuple(dim + before + after for dim, (before, after) in zip(shape, pads, strict=True))
+
+
+def pad_array(array: Array, pads: Pads, mode: str, value: Scalar = 0) -> Array:
+    """The padded array; the array itself where there is nothing to do."""
+    if not any(before or after for before, after in pads):
+        return array
+    if mode == "constant":
+        return _pad_constant(array, pads, value)
+    for axis, (before, after) in enumerate(pads):
+        if not (before or after):
+            continue
+        if mode == "circular":  # goes around what is left after cropping
+            array = _crop(array, axis, before, after)
+            before, after = max(before, 0), max(after, 0)
+        size = array.shape[axis]
+        positions = np.arange(-before, size + after)
+        array = array.take(_SOURCE_POSITIONS[mode](positions, size), axis)
+    return array
+
+
+def _crop(array: Array, axis: int, before: int, after: int) -> Array:
+    kept = slice(max(-before, 0), array.shape[axis] - max(-after, 0))
+    return array[(slice(None),) * axis + (kept,)]
+
+
+def _pad_constant(array: Array, pads: Pads, value: Scalar) -> Array:
+    result = np.full(padded_shape(array.shape, pads, "constant"), value, array.dtype)
+    inner = []
+    for axis, (before, after) in enumerate(pads):
+        array = _crop(array, axis, before, after)
+        inner.append(slice(max(before, 0), max(before, 0) + array.shape[axis]))
+    result[tuple(inner)] = array
+    return result
+
+
+def _padded_spec(input: TensorSpec, pads: Pads, mode: str) -> TensorSpec:
+    if mode != "constant":
+        expect_kind(input, "int", "float", "complex", *(("bool",) if mode == "circular" else ()))
+        padded = sum(pair != (0, 0) for pair in pads)
+        if mode != "circular" and padded and 0 in input.shape[-padded - 1 :]:
+            raise ShapeError(f"cannot pad shape {input.shape} in mode '{mode}': it has no elements to take")
+    return input.like(padded_shape(input.shape, pads, mode))
+
+
+def _expect_fillable(value: Scalar, dtype: DType) -> None:
+    """`DTypeError` where a number is out of the dtype's range; fractions are cut for integers, as in PyTorch."""
+    if dtype.kind == "int":
+        limits = np.iinfo(dtype.storage)
+        fits = math.isfinite(value) and limits.min <= int(value) <= limits.max  # type: ignore[arg-type]
+    else:
+        stored = widen(narrow(np.asarray(value, np.complex128 if isinstance(value, complex) else np.float64), dtype))
+        fits = bool(np.isfinite(stored) or not np.isfinite(value))
+    if not fits:
+        raise DTypeError(f"value: {value} cannot be stored as {dtype}")
+
+
+@register("F.pad")
+@dataclass(frozen=True, kw_only=True)
+class Pad(Layer):
+    """Pads the last `len(pad) / 2` dimensions with a value, or with elements of the input in other modes.
+
+    (*, L) -> (*, L + before + after). Modes other than "constant" take an input of one or two dimensions more than are
+    padded, and pay no heed to `value`. torch.nn.functional.pad
+    """
+
+    pad: Ints | None = None
+    mode: str = "constant"
+    value: bool | int | float | None = None
+
+    def __post_init__(self) -> None:
+        expect_mode(self.mode)
+
+    def _pads(self, ndim: int, pad: Value) -> Pads:
+        amounts = self.pad if pad is None else known_ints(pad, "pad")
+        if amounts is None:
+            raise ShapeError("pad: neither a parameter nor an input")
+        if self.mode != "constant" and ndim - len(amounts) / 2 not in (1, 2):
+            raise ShapeError(f"pad: {amounts} does not go with an input of {ndim} dimensions in mode '{self.mode}'")
+        if self.mode != "constant" and not 1 <= len(amounts) / 2 <= 3:
+            raise ShapeError(f"pad: mode '{self.mode}' pads 1 to 3 dimensions, found {amounts}")
+        return pads_of(amounts, ndim)
+
+    def _fill(self, value: Any) -> Scalar:
+        given = self.value if value is None else value
+        if isinstance(given, (np.ndarray, TensorSpec)):
+            given = widen(known_array(given)).reshape(-1)[0].item()
+        return 0 if given is None else given
+
+    def infer(self, input: TensorSpec, pad: Spec = None, value: Spec = None) -> TensorSpec:
+        expect_kind(input, "bool", "int", "float", "complex")
+        padded = _padded_spec(input, self._pads(input.ndim, pad), self.mode)
+        if self.mode == "constant":
+            _expect_fillable(self._fill(value), input.dtype)
+        return padded
+
+    def forward(self, input: Array, pad: Value = None, value: Value = None) -> Array:
+        fill = self._fill(value) if self.mode == "constant" else 0
+        return pad_array(input, self._pads(input.ndim, pad), self.mode, fill)
+
+
+@register("nn.ZeroPad1d", "nn.ConstantPad1d", ndim=1)
+@register("nn.ZeroPad2d", "nn.ConstantPad2d", ndim=2)
+@register("nn.ZeroPad3d", "nn.ConstantPad3d", ndim=3)
+@register("nn.ReflectionPad1d", ndim=1, mode="reflect")
+@register("nn.ReflectionPad2d", ndim=2, mode="reflect")
+@register("nn.ReflectionPad3d", ndim=3, mode="reflect")
+@register("nn.ReplicationPad1d", ndim=1, mode="replicate")
+@register("nn.ReplicationPad2d", ndim=2, mode="replicate")
+@register("nn.ReplicationPad3d", ndim=3, mode="replicate")
+@register("nn.CircularPad1d", ndim=1, mode="circular")
+@register("nn.CircularPad2d", ndim=2, mode="circular")
+@register("nn.CircularPad3d", ndim=3, mode="circular")
+@dataclass(frozen=True, kw_only=True)
+class PadModule(Pad):
+    """`F.pad` of the last `ndim` dimensions; one number stands for all sides.
+
+    (N, C, L) or (C, L) -> (N, C, L'), and so on for 2 and 3 dimensions. torch.nn.ConstantPad1d and its like
+    """
+
+    ndim: int
+    padding: Ints
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.padding) not in (1, 2 * self.ndim):
+            raise ShapeError(f"padding: expected 1 or {2 * self.ndim} numbers, found {self.padding}")
+        sides = self.padding * (2 * self.ndim) if len(self.padding) == 1 else self.padding
+        set_field(self, "padding", sides)
+        set_field(self, "pad", sides)
