@@ -76,7 +76,7 @@ def test_other_names_are_refused() -> None:
     ("statement", "absent"),
     [
         ("import kuiperinfer", ("numpy", "llvmlite", "click", "rich", "PIL")),
-        ("import kuiperinfer.cli.main", ("numpy", "llvmlite", "rich", "PIL")),
+        ("import kuiperinfer.cli.commands", ("numpy", "llvmlite", "rich", "PIL")),
         ("import kuiperinfer; kuiperinfer.load", ("llvmlite", "click", "rich", "PIL", "torch")),
     ],
 )

@@ -16,7 +16,7 @@ from PIL import Image
 import kuiperinfer
 from kuiperinfer.archive import read_archive, write_archive
 from kuiperinfer.cli import main
-from kuiperinfer.cli.main import COMMANDS
+from kuiperinfer.cli.commands import COMMANDS
 from tests.small_models import CONVOLUTION, LINEAR, TWO_WAYS, UNKNOWN, weights_of, write_model
 
 

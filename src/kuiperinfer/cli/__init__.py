@@ -17,6 +17,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         needs = " and ".join(missing)
         print(f"kuiper needs {needs}, which is not installed: pip install 'kuiperinfer[cli]'", file=sys.stderr)
         return 1
-    from .main import run
+    from .commands import run
 
     return run(arguments)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +21,27 @@ def console() -> Console:
     """A console on standard output: colours on a terminal only, and no markup within texts."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+    if sys.stdout.isatty():
+        return Console(highlight=False, markup=False, emoji=False)
+    plain: Any = _WithoutTrailingBlanks(sys.stdout)
+    return Console(file=plain, width=_PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+
+
+class _WithoutTrailingBlanks:
+    """Standard output for a table, whose last column is padded: a file or a pipe does not want these blanks."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.encoding = file.encoding
+
+    def write(self, text: str) -> int:
+        return self._file.write(re.sub(" +$", "", text, flags=re.MULTILINE))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def isatty(self) -> bool:
+        return False
 
 
 def table(*columns: str, right: Iterable[int] = ()) -> Table:

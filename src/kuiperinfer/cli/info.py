@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .models import input_shapes, json_option, load_model, model_argument, shape_option
+from .models import input_shapes, json_option, model_argument, model_file, shape_option
 
 if TYPE_CHECKING:
     from ..runtime import Model
@@ -33,9 +33,11 @@ class Costs:
 def command(model_path: Path, shapes: tuple[str, ...], as_json: bool) -> None:
     """Show a model's inputs, outputs, operators and costs."""
     from ..errors import KuiperError
+    from ..runtime import load
     from .console import print_json
 
-    model = load_model(model_path)
+    path = model_file(model_path)
+    model = load(path)
     costs: Costs | None = None
     problem = None
     try:
@@ -45,9 +47,9 @@ def command(model_path: Path, shapes: tuple[str, ...], as_json: bool) -> None:
             raise
         problem = str(error)
     if as_json:
-        print_json(as_data(model, model_path, costs, problem))
+        print_json(as_data(model, path, costs, problem))
     else:
-        _print(model, model_path, costs, problem)
+        _print(model, path, costs, problem)
 
 
 def costs_of(model: Model, shape_texts: tuple[str, ...]) -> Costs:
@@ -116,7 +118,7 @@ def _print(model: Model, path: Path, costs: Costs | None, problem: str | None) -
     facts.add_row(Text("weights", style="dim"), bytes_text(weight_bytes(model.graph.operators)))
     if costs:
         facts.add_row(Text("multiply-adds", style="dim"), count_text(costs.multiply_adds))
-        at = f" at {printable(costs.peak_operator)}" if costs.peak_operator else ""
+        at = f", at operator '{printable(costs.peak_operator)}'" if costs.peak_operator else ""
         more = "" if costs.complete else ", not counting values whose shape hangs on data"
         facts.add_row(Text("activations", style="dim"), f"{bytes_text(costs.peak_bytes)} at most{at}{more}")
     out.print(facts)

@@ -201,7 +201,7 @@ def _print(facts: Sequence[Mapping[str, Any]], seconds: float, seed: int | None)
             right = (
                 Text("as expected", style="green") if fact["ok"] else Text(printable(fact["problem"]), style="bold red")
             )
-            cells += [number(fact["error"]), right]
+            cells += ["" if fact["error"] is None else f"{fact['error']:.1e}", right]
         rows.add_row(*cells)
     out.print(rows)
     note = f"ran in {seconds_text(seconds)}" + (f", on random inputs (seed {seed})" if seed is not None else "")
