@@ -6,7 +6,7 @@ recurrent or attention layer its outputs are (it keeps the used ones alone, in o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TypeAlias
@@ -36,22 +36,25 @@ class AnnotatedLayer(Layer):
         """The annotation of one input; an empty one where there is none."""
         return self.annotated_inputs[index] if index < len(self.annotated_inputs) else Annotation()
 
-    def choose_results(self, shapes: Mapping[str, Shape]) -> tuple[str, ...]:
+    def choose_results(self, shapes: Mapping[str, Shape | None]) -> tuple[str, ...]:
         """Which results the outputs are, given the results' names and shapes as the annotated inputs would give them.
 
-        The first choice, in the order of `shapes`, that agrees with the annotated outputs; the first at all where none does.
+        The choice whose shapes are nearest to the annotated outputs, of several the first in the order of `shapes`.
         """
-        choices = list(permutations(shapes, self.output_count))
         annotated = self.annotated_outputs or (Annotation(),) * self.output_count
-        for choice in choices:
-            if all(_agree(shapes[name], output.shape) for name, output in zip(choice, annotated, strict=True)):
-                return choice
-        return choices[0] if choices else ()
+        choices = list(permutations(shapes, self.output_count))
+
+        def distance(choice: tuple[str, ...]) -> int:
+            return sum(_distance(shapes[name], output.shape) for name, output in zip(choice, annotated, strict=True))
+
+        return min(choices, key=distance, default=tuple(shapes))
 
 
-def _agree(shape: Sequence[int | None], annotated: Sequence[int | None] | None) -> bool:
-    if annotated is None:
-        return True
-    return len(shape) == len(annotated) and all(
-        None in (one, other) or one == other for one, other in zip(shape, annotated, strict=True)
-    )
+def _distance(shape: Shape | None, annotated: Shape | None) -> int:
+    """How much two shapes disagree: a known dimension beside an unknown one counts little, but it counts."""
+    if shape is None or annotated is None:
+        return 0
+    if len(shape) != len(annotated):
+        return 1000
+    pairs = [pair for pair in zip(shape, annotated, strict=True) if pair[0] != pair[1]]
+    return sum(1 if None in pair else 1000 for pair in pairs)
