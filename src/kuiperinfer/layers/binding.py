@@ -68,7 +68,7 @@ class Signature:
 # Fields that `bind` fills from elsewhere than the parameters.
 _NOT_PARAMETERS = ("type_name", "output_count", "annotated_inputs", "annotated_outputs")
 
-# Stands for the name of an input that became a parameter.
+# Stands for the name of an input that became a parameter, or is ignored.
 _TAKEN = ""
 
 _SIGNATURES: dict[type[Layer], Signature] = {}
@@ -125,6 +125,7 @@ def bind(
         if name is not None and _is_parameter(layer_type, name) and name not in given:
             given[name] = value
             names[index] = _TAKEN
+    names = [_TAKEN if name in layer_type.ignored else name for name in names]
     sources = _bind_inputs(layer_type, names)
     _bind_attributes(layer_type, sources, attributes)
     settings = _bind_params(layer_type, sources, given, registration.preset, attributes)
@@ -169,6 +170,9 @@ def _bind_inputs(layer: type[Layer], input_names: Sequence[str | None]) -> dict[
         if key is None or key is _TAKEN:
             continue
         name = layer.operand_aliases.get(key, key)
+        if name not in signature.names and len(input_names) == 1 and signature.before_more_inputs is None:
+            # The converter's rewrites name a lone input after what it is, such as `$mask=` of a reshape.
+            name = signature.names[0] if signature.names else name
         if name not in signature.names and signature.before_more_inputs is not None:
             sources[index] = FromInput(index)  # torch.cat and its like: the key names the list
             continue
@@ -274,8 +278,13 @@ def _to_str(value: Any) -> str:
     return value
 
 
+# PyTorch's numbers of dtypes (c10::ScalarType), which left-over `aten::` operators have.
+_SCALAR_TYPES = dict(enumerate(["u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c32", "c64", "c128", "bool"]))
+_SCALAR_TYPES[15] = "bf16"
+
+
 def _to_dtype(value: Any) -> DType:
-    return dtype_from_name(_to_str(value))
+    return dtype_from_name(_SCALAR_TYPES[_to_int(value)] if isinstance(value, int) else _to_str(value))
 
 
 _CONVERTERS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
