@@ -31,6 +31,11 @@ class SettingValues:
 
     debug: int = 0
     target: str = "host"  # what code is made for: host, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
+    cache: bool = True  # keep object code on disk
+    cache_dir: str = ""  # where; empty for the user's cache directory
+    threads: int = 0  # 0: as many as the process may use
+    precision: str = "fast"  # "exact" turns Winograd off
+    passes_off: str = ""  # names of passes to leave out, separated by commas; "all" for all
     verify: bool = False  # re-check the graph after every pass
 
     # Limits: a model file is data from a stranger.

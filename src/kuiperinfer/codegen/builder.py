@@ -129,7 +129,9 @@ class Code:
     def pointers(self, count: int) -> list[ir.Value]:
         """The first `count` operands."""
         return [
-            self.builder.load(self.builder.gep(self.arguments, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR, align=8)
+            self.builder.load(
+                self.builder.gep(self.arguments, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR, align=8
+            )
             for i in range(count)
         ]
 
@@ -196,7 +198,14 @@ class Code:
         """a * b + c, rounded once where the target can, else twice."""
         if not self.target.fma:
             return self.builder.fadd(self.builder.fmul(a, b), c)
-        return self.call(f"llvm.fma.{_suffix(a.type)}", a, b, c)
+        return self.call(self.overloaded("fma", a.type), a, b, c)
+
+    @staticmethod
+    def overloaded(intrinsic: str, kind: ir.Type) -> str:
+        """The full name of an LLVM intrinsic for floats, doubles or vectors of these."""
+        element = kind.element if isinstance(kind, ir.VectorType) else kind
+        count = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
+        return f"llvm.{intrinsic}.{count}{'f64' if element == ir.DoubleType() else 'f32'}"
 
     def call(self, intrinsic: str, *arguments: ir.Value) -> ir.Value:
         """An intrinsic whose result has the type of its first argument."""
@@ -251,7 +260,14 @@ class Code:
     # ---------------------------------------------------------------------------------------- control flow
 
     def loop(
-        self, start: Index, stop: Index, step: int, body: Body, carried: Sequence[Vector] = (), *, at_least_once: bool = False
+        self,
+        start: Index,
+        stop: Index,
+        step: int,
+        body: Body,
+        carried: Sequence[Vector] = (),
+        *,
+        at_least_once: bool = False,
     ) -> Sequence[Vector]:
         """`for index in range(start, stop, step)`; `body(index, carried)` returns the next carried values.
 
@@ -312,7 +328,3 @@ class Code:
     def less(self, a: Index, b: Index) -> ir.Value:
         """a < b as an i1."""
         return self.builder.icmp_signed("<", self.index(a), self.index(b))
-
-
-def _suffix(kind: ir.Type) -> str:
-    return f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else "f32"

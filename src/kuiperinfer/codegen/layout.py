@@ -57,10 +57,11 @@ class ImageLayout:
         assert start % self.block == 0
         return replace(self, channels=channels, origin=self.origin + start // self.block * self.block_stride)
 
-    def flat_rows(self) -> ImageLayout:
-        """The same pixels as one row; the layout must be dense."""
-        assert self.is_dense
-        return replace(self, height=1, width=self.height * self.width, row=self.height * self.row)
+    def as_rows(self, rows: int) -> ImageLayout:
+        """The same pixels as another number of rows of equal length; the layout must be dense."""
+        assert self.is_dense and self.height * self.width % rows == 0
+        width = self.height * self.width // rows
+        return replace(self, height=rows, width=width, row=width * self.pixel)
 
 
 def blocked(shape: tuple[int, int, int, int], lanes: int, halo: Halo = NO_HALO) -> ImageLayout:

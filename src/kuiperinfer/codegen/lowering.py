@@ -20,6 +20,8 @@ from ..dtypes import Array, TensorSpec, f32
 from ..graph import UNKNOWN, RuntimeOperand, RuntimeOperator
 from ..layers import Layer
 from ..layers.binding import FromAttribute, FromInput
+from ..memory.aligned import aligned_empty
+from ..passes.fused import Fused
 from .kernels.copies import FillHaloSpec, ReorderSpec
 from .layout import NO_HALO, Halo, ImageLayout, blocked, planar
 from .spec import KernelSpec
@@ -130,6 +132,8 @@ def lowers(
 
 def rule_of(layer: Layer | None) -> Rule | None:
     """The rule of a layer, or of the nearest class that it inherits from."""
+    if isinstance(layer, Fused):
+        layer = layer.base
     for kind in type(layer).__mro__:
         if kind in _RULES:
             return _RULES[kind]
@@ -144,20 +148,24 @@ class Lowering:
     specs: Mapping[RuntimeOperand, Any]
     target: Target
     exact: bool = False
+    slice_planner: Callable[[Lowering], dict[RuntimeOperand, tuple[RuntimeOperand, int]]] | None = None
     homes: dict[RuntimeOperand, Home] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     is_image: dict[RuntimeOperand, bool] = field(default_factory=dict)
     halos: dict[RuntimeOperand, Halo] = field(default_factory=dict)
     slices: dict[RuntimeOperand, Image] = field(default_factory=dict)
+    planned_slices: dict[RuntimeOperand, tuple[RuntimeOperand, int]] = field(default_factory=dict)
     output_numbers: dict[RuntimeOperand, int] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
     operator: RuntimeOperator | None = None
+    _cats: dict[RuntimeOperand, Image] = field(default_factory=dict)
 
     # ---------------------------------------------------------------------------------------- the walk
 
     def run(self) -> None:
         """Lowers all operators, in order, and brings the outputs to where they belong."""
         self._plan_layouts()
+        self.planned_slices = self.slice_planner(self) if self.slice_planner is not None else {}
         self._number_outputs()
         inputs = [operator for operator in self.operators if operator.type == "pnnx.Input"]
         for operator in self.operators:
@@ -252,13 +260,7 @@ class Lowering:
             if rule is not None and rule.halo is not None:
                 for index, operand in enumerate(operator.input_operands_seq):
                     wanted = rule.halo(self, operator, index)
-                    known = self.halos.get(operand, NO_HALO)
-                    self.halos[operand] = (
-                        max(known[0], wanted[0]),
-                        max(known[1], wanted[1]),
-                        max(known[2], wanted[2]),
-                        max(known[3], wanted[3]),
-                    )
+                    self.halos[operand] = _larger(self.halos.get(operand, NO_HALO), wanted)
 
     def _number_outputs(self) -> None:
         number = 0
@@ -306,7 +308,11 @@ class Lowering:
             assert home.image is not None
             layout = home.image.layout
             image = home.image
-            if layout.blocks * layout.block == layout.channels and layout.is_dense and (layout.height, layout.width) == (1, 1):
+            if (
+                layout.blocks * layout.block == layout.channels
+                and layout.is_dense
+                and (layout.height, layout.width) == (1, 1)
+            ):
                 offset = image.ref.offset + 4 * layout.origin
                 if operand not in self.output_numbers:
                     home.rows = Ref(image.ref.buffer, offset)
@@ -319,11 +325,13 @@ class Lowering:
     def image(self, operand: RuntimeOperand, halo: Halo = NO_HALO) -> Image:
         """The operand as an image in blocked layout with at least the given halo."""
         home = self.homes[operand]
-        if home.image is not None and all(have >= want for have, want in zip(home.image.layout.halo, halo, strict=True)):
+        if home.image is not None and all(
+            have >= want for have, want in zip(home.image.layout.halo, halo, strict=True)
+        ):
             return home.image
         shape = self.spec(operand).shape
         wanted = self.halos.get(operand, NO_HALO)
-        full: Halo = tuple(max(a, b) for a, b in zip(wanted, halo, strict=True))  # type: ignore[assignment]
+        full = _larger(wanted, halo)
         source = home.image or Image(self.rows(operand), planar(shape))  # type: ignore[arg-type]
         made = self._image_memory(blocked(shape, self.target.lanes, full))  # type: ignore[arg-type]
         self.add(ReorderSpec(source.layout, made.layout), source.ref, made.ref)
@@ -332,12 +340,32 @@ class Lowering:
 
     def new_image(self, operand: RuntimeOperand) -> Image:
         """Memory for an output image, its halo filled with zeros: a slice of a concatenation, or a buffer of its own."""
-        planned = self.slices.get(operand)
+        planned = self._slice(operand)
         if planned is None:
             shape = self.spec(operand).shape
             planned = self._image_memory(blocked(shape, self.target.lanes, self.halos.get(operand, NO_HALO)))  # type: ignore[arg-type]
         self.homes[operand] = Home(image=planned)
         return planned
+
+    def _slice(self, operand: RuntimeOperand) -> Image | None:
+        """The place of an operand within the concatenation that it is planned to be written into."""
+        if operand not in self.planned_slices:
+            return None
+        output, start = self.planned_slices[operand]
+        whole = self.cat_image(output)
+        self.slices[operand] = Image(whole.ref, whole.layout.channel_slice(start, self.spec(operand).shape[1]))
+        return self.slices[operand]
+
+    def cat_image(self, output: RuntimeOperand) -> Image:
+        """The buffer of a concatenation, made when its first part is written."""
+        if output not in self._cats:
+            halo = self.halos.get(output, NO_HALO)
+            for part in output.producer.input_operands_seq:
+                halo = _larger(halo, self.halos.get(part, NO_HALO))
+            nested = self._slice(output)
+            shape = self.spec(output).shape
+            self._cats[output] = nested or self._image_memory(blocked(shape, self.target.lanes, halo))  # type: ignore[arg-type]
+        return self._cats[output]
 
     def new_rows(self, operand: RuntimeOperand) -> Ref:
         """Memory for an output in row-major order."""
@@ -345,12 +373,22 @@ class Lowering:
         self.homes[operand] = Home(rows=ref)
         return ref
 
+    def planar_copy(self, source: Image, halo: Halo) -> Image:
+        """A copy of a planar image with a halo of zeros."""
+        made = self._image_memory(planar(source.layout.shape, halo))
+        self.add(ReorderSpec(source.layout, made.layout), source.ref, made.ref)
+        return made
+
     def alias(self, operand: RuntimeOperand, home: Home) -> None:
         """The operand is a view of memory that is there already."""
         self.homes[operand] = home
 
     def constant(self, data: Array) -> Ref:
-        """Constant memory, such as packed weights."""
+        """Constant memory, such as packed weights; aligned for vector loads."""
+        if data.ctypes.data % 64:
+            aligned = aligned_empty(data.shape, data.dtype)
+            aligned[...] = data
+            data = aligned
         return Ref(Buffer(Place.CONSTANT, data.nbytes, data=data))
 
     def temporary(self, nbytes: int) -> Ref:
@@ -373,6 +411,10 @@ class Lowering:
         if layout.halo != NO_HALO:
             self.add(FillHaloSpec(layout), made.ref)
         return made
+
+
+def _larger(a: Halo, b: Halo) -> Halo:
+    return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))
 
 
 def _holds_tensor(spec: Any) -> bool:

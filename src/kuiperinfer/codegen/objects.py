@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -41,17 +41,17 @@ def assembly_of(module: ir.Module | str, target: Target) -> str:
 class Library:
     """Object files linked into the process; `addresses` of their functions by name. Code lives as long as this object."""
 
-    def __init__(self, objects: Mapping[str, bytes], target: Target) -> None:
+    def __init__(self, objects: Sequence[bytes], functions: Sequence[str], target: Target) -> None:
         self.addresses: dict[str, int] = {}
         with _LOCK:
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.machine())
-            for data in objects.values():
+            for data in objects:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
             self._engine.finalize_object()
-            for name in objects:
+            for name in functions:
                 address = self._engine.get_function_address(name)
                 if not address:
-                    raise CompileError(f"the object code of kernel '{name}' does not define it")
+                    raise CompileError(f"the object code of '{name}' does not define it")
                 self.addresses[name] = address
 
 

@@ -73,7 +73,9 @@ def target_named(name: str) -> Target:
         known = ["host", *_LEVELS]
         raise CompileError(f"unknown target '{name}'; known are {', '.join(known)}{did_you_mean(name, known)}")
     triple, cpu, features, lanes, registers, fma = _LEVELS[name]
-    return Target(name, triple, cpu, features, lanes, registers, fma, _cache_bytes(1, 32 << 10), _cache_bytes(2, 512 << 10))
+    return Target(
+        name, triple, cpu, features, lanes, registers, fma, _cache_bytes(1, 32 << 10), _cache_bytes(2, 512 << 10)
+    )
 
 
 def _host() -> Target:
@@ -93,7 +95,9 @@ def _host() -> Target:
         f"host-{level}",
         triple,
         llvm.get_host_cpu_name(),
-        ",".join(part for part in (features.flatten(), "-prefer-256-bit") if part) if "v4" in level else features.flatten(),
+        ",".join(part for part in (features.flatten(), "-prefer-256-bit") if part)
+        if "v4" in level
+        else features.flatten(),
         base.lanes,
         base.registers,
         base.fma,

@@ -81,6 +81,16 @@ def _infer_one(operator: RuntimeOperator, specs: Mapping[RuntimeOperand, Spec]) 
         raise _explain(error, operator) from error
 
 
+def run_operator(operator: RuntimeOperator, value_of: Callable[[RuntimeOperand], Value]) -> tuple[Value, ...]:
+    """One operator by its NumPy `forward`; errors name it."""
+    assert operator.binding is not None
+    arguments, named = _arguments(operator, value_of, lambda attribute: attribute.data)
+    try:
+        return apply(operator.binding.layer, arguments, named)
+    except Exception as error:
+        raise _explain(error, operator) from error
+
+
 def run_reference(
     order: Sequence[RuntimeOperator],
     inputs: Mapping[str, Value],
@@ -99,13 +109,7 @@ def run_reference(
         if operator.type == "pnnx.Input":
             values[operator.output_operands[0]] = inputs[operator.name]
         elif operator.binding is not None:
-            arguments, named = _arguments(operator, values.__getitem__, lambda attribute: attribute.data)
-            try:
-                results = apply(operator.binding.layer, arguments, named)
-            except Exception as error:
-                raise _explain(error, operator) from error
-            values.update(zip(operator.output_operands, results, strict=True))
-            del arguments, named, results
+            values.update(zip(operator.output_operands, run_operator(operator, values.__getitem__), strict=True))
         if on_step is not None:
             on_step(operator, time.perf_counter() - start)
         if not keep and operator.type != "pnnx.Output":

@@ -1,0 +1,42 @@
+"""From a graph to a smaller one that means the same: one idea a file, in the order of `PASSES`.
+
+Every pass can be switched off (`settings.passes_off`, names separated by commas), and the graph stays one that the reference
+can run after each.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ..dtypes import TensorSpec
+from ..graph import RuntimeGraph, RuntimeOperator, infer_shapes
+from ..settings import settings
+from .clean import drop_copies, drop_dead
+from .elementwise import merge_expressions, unify_elementwise
+from .fuse_epilogue import fuse_epilogue
+from .rewriting import Specs, copy_graph
+from .verify import verify
+
+logger = logging.getLogger("kuiperinfer")
+
+Pass: TypeAlias = Callable[[list[RuntimeOperator], Specs], list[RuntimeOperator]]
+
+PASSES: tuple[Pass, ...] = (drop_copies, unify_elementwise, merge_expressions, fuse_epilogue, drop_dead)
+
+
+def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[list[RuntimeOperator], Specs]:
+    """The graph after all passes, at given input shapes: operators in execution order, and what is known of their operands."""
+    operators, specs = copy_graph(graph.topo_operators, infer_shapes(graph.topo_operators, inputs))
+    off = {name.strip() for name in settings.passes_off.split(",")}
+    for one in PASSES:
+        if one.__name__ in off or "all" in off:
+            continue
+        before = len(operators)
+        operators = one(operators, specs)
+        if settings.verify:
+            verify(operators, specs, inputs, one.__name__)
+        if settings.debug >= 3:
+            logger.info("%s: %d -> %d operators", one.__name__, before, len(operators))
+    return operators, specs

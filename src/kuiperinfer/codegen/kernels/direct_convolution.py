@@ -82,7 +82,9 @@ class DirectConvolutionSpec(KernelSpec):
         last_row = code.min(code.add(first_row, self.rows), self.output.height)
         full, rest = divmod(self.output.blocks, self.tile_blocks)
         if rest == 0:
-            self._emit_rows(code, (source, weights, bias, out, extra), image, group, first_row, last_row, self.tile_blocks)
+            self._emit_rows(
+                code, (source, weights, bias, out, extra), image, group, first_row, last_row, self.tile_blocks
+            )
             return
         if full:
             with code.when(code.less(group, full)):
@@ -106,9 +108,13 @@ class DirectConvolutionSpec(KernelSpec):
         bias = code.at(bias, code.mul(first_block, lanes))
         biases = [code.load(code.at(bias, block * lanes), align=lanes * 4) for block in range(blocks)]
         source = code.at(source, code.add(self._input_start(code, group), code.mul(image, self.input.image)))
-        source = code.at(source, self.input.origin - self.padding[0] * self.input.row - self.padding[1] * self.input.pixel)
+        source = code.at(
+            source, self.input.origin - self.padding[0] * self.input.row - self.padding[1] * self.input.pixel
+        )
         extra = self.epilogue.seek(code, extra, image, first_block)
-        out = code.at(out, code.add(code.mul(image, self.output.image), code.mul(first_block, self.output.block_stride)))
+        out = code.at(
+            out, code.add(code.mul(image, self.output.image), code.mul(first_block, self.output.block_stride))
+        )
         out = code.at(out, self.output.origin)
 
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
@@ -225,8 +231,10 @@ def choose_tile(output_width: int, blocks: int, target: Target, blocks_a_group: 
         (tile, tile_blocks)
         for tile_blocks in (1, 2, 3, 4)
         for tile in range(1, max(2, (target.registers - tile_blocks - 1) // tile_blocks + 1))
-        if tile_blocks <= blocks and (not blocks_a_group or blocks_a_group % tile_blocks == 0)
-        and tile <= output_width and tile * tile_blocks <= target.registers - tile_blocks - 1
+        if tile_blocks <= blocks
+        and (not blocks_a_group or blocks_a_group % tile_blocks == 0)
+        and tile <= output_width
+        and tile * tile_blocks <= target.registers - tile_blocks - 1
     ]
     return min(candidates, key=lambda candidate: (cycles(*candidate), -candidate[0] * candidate[1]))
 

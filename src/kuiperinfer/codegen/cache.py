@@ -1,0 +1,102 @@
+"""Object code on disk: made once for a spec and a target, taken by every process of the same user after that.
+
+The directory is the user's own (mode 0700); one that others can write to is not read. Files are written under a temporary
+name and renamed, so processes that start together do not disturb each other, and carry a digest of their content: a file that
+is cut, foreign or corrupted is made anew. A disk that is full or read-only costs time, not answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..settings import settings
+from .objects import Library, compile_module
+from .spec import KernelSpec
+from .target import Target
+
+_MAGIC = b"kuiperinfer object 1\n"
+
+
+def cache_directory() -> Path | None:
+    """The directory of the cache, made if need be; None where there is none that is safe to use, or where it is turned off."""
+    if not settings.cache:
+        return None
+    if settings.cache_dir:
+        root = Path(settings.cache_dir)
+    elif sys.platform == "darwin":
+        root = Path.home() / "Library" / "Caches" / "kuiperinfer"
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kuiperinfer"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.stat()
+    except (OSError, RuntimeError):
+        return None
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return root if mine and not others_write else None
+
+
+def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
+    """The kernels of the given names, linked: from the cache where it has them, else compiled and put there."""
+    directory = cache_directory()
+    objects: dict[str, bytes] = {}
+    for name, spec in specs.items():
+        code = _read(directory, name)
+        if code is None:
+            code = compile_module(spec.module(name, target), target)
+            _write(directory, name, code)
+        objects[name] = code
+    return Library(list(objects.values()), list(objects), target)
+
+
+def _read(directory: Path | None, name: str) -> bytes | None:
+    if directory is None:
+        return None
+    try:
+        content = (directory / f"{name}.o").read_bytes()
+    except OSError:
+        return None
+    header = len(_MAGIC) + 32
+    if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(content[header:]).digest() != content[len(_MAGIC) : header]:
+        return None
+    return content[header:]
+
+
+def _write(directory: Path | None, name: str, code: bytes) -> None:
+    if directory is None:
+        return
+    with contextlib.suppress(OSError):
+        descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+            os.replace(temporary, directory / f"{name}.o")
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def cached_files() -> Iterator[Path]:
+    """The object files of the cache."""
+    directory = cache_directory()
+    if directory is not None:
+        yield from sorted(directory.glob("*.o"))
+
+
+def clear_cache() -> int:
+    """Removes all object files; returns how many there were."""
+    count = 0
+    for path in cached_files():
+        with contextlib.suppress(OSError):
+            path.unlink()
+            count += 1
+    return count

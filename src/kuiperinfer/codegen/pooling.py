@@ -1,0 +1,75 @@
+"""How pooling is lowered."""
+
+from __future__ import annotations
+
+from ..graph import RuntimeOperator
+from ..layers.adaptive_pooling import AdaptiveAvgPool, AdaptiveMaxPool
+from ..layers.pooling import AvgPool, MaxPool
+from .kernels.pooling import GlobalAverageSpec, PoolSpec
+from .lowering import Lowering, lowers
+
+TASK_ELEMENTS = 32768  # loads that a task should have
+
+
+def _is_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    spec = lowering.spec(operator.input_operands_seq[0])
+    return spec.ndim == 4 and 0 not in spec.shape and lowering.spec(operator.output_operands[0]).ndim == 4
+
+
+@lowers(MaxPool, AvgPool, layout=_is_image, reads_image=True)
+def lower_pool(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """Maximum and average over windows; without indices."""
+    layer = operator.layer
+    assert isinstance(layer, (MaxPool, AvgPool))
+    if layer.ndim != 2 or layer.output_count != 1 or not _is_image(lowering, operator):
+        return False
+    if isinstance(layer, MaxPool):
+        kind, dilation, count_padding, divisor = "max", layer.dilation, False, 0
+    else:
+        kind, dilation, count_padding, divisor = "average", (1, 1), layer.count_include_pad, layer.divisor_override or 0
+    assert layer.kernel_size is not None
+    stride = layer.stride or layer.kernel_size
+    return _add(lowering, operator, kind, layer.kernel_size, stride, dilation, layer.padding, count_padding, divisor)
+
+
+@lowers(AdaptiveAvgPool, AdaptiveMaxPool, layout=_is_image, reads_image=True)
+def lower_adaptive_pool(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """Adaptive pooling to one element, or where all windows have one size."""
+    layer = operator.layer
+    assert isinstance(layer, (AdaptiveAvgPool, AdaptiveMaxPool))
+    if layer.ndim != 2 or layer.output_count != 1 or not _is_image(lowering, operator):
+        return False
+    if isinstance(layer, AdaptiveMaxPool) and layer.return_indices:
+        return False
+    sizes = lowering.spec(operator.input_operands_seq[0]).shape[2:]
+    targets = lowering.spec(operator.output_operands[0]).shape[2:]
+    if any(size % target for size, target in zip(sizes, targets, strict=True)):
+        return False
+    if targets == (1, 1) and isinstance(layer, AdaptiveAvgPool):
+        source = lowering.image(operator.input_operands_seq[0])
+        out = lowering.new_image(operator.output_operands[0])
+        lowering.add(GlobalAverageSpec(source.layout, out.layout), source.ref, out.ref)
+        return True
+    kernel = (sizes[0] // targets[0], sizes[1] // targets[1])
+    kind = "average" if isinstance(layer, AdaptiveAvgPool) else "max"
+    return _add(lowering, operator, kind, kernel, kernel, (1, 1), (0, 0), False, 0)
+
+
+def _add(
+    lowering: Lowering,
+    operator: RuntimeOperator,
+    kind: str,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    padding: tuple[int, ...],
+    count_padding: bool,
+    divisor: int,
+) -> bool:
+    source = lowering.image(operator.input_operands_seq[0])
+    out = lowering.new_image(operator.output_operands[0])
+    work = out.layout.width * kernel[0] * kernel[1] * lowering.target.lanes
+    rows = max(1, min(out.layout.height, TASK_ELEMENTS // work))
+    pairs = ((kernel[0], kernel[1]), (stride[0], stride[1]), (dilation[0], dilation[1]), (padding[0], padding[1]))
+    lowering.add(PoolSpec(source.layout, out.layout, kind, *pairs, count_padding, divisor, rows), source.ref, out.ref)
+    return True

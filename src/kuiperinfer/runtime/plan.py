@@ -1,0 +1,82 @@
+"""A plan: everything about one model at one set of input shapes that does not change from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.cache import load_kernels
+from ..codegen.joining import plan_slices
+from ..codegen.lowering import Buffer, KernelStep, Lowering, Place, Ref, Step
+from ..codegen.objects import Library
+from ..codegen.spec import kernel_name
+from ..codegen.target import Target
+from ..dtypes import TensorSpec
+from ..graph import RuntimeGraph, RuntimeOperand
+from ..passes import optimise
+from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
+
+
+@dataclass(eq=False)
+class Plan:
+    """Steps in order, the arena's layout, and the machine code that they call.
+
+    `names[i]` is the kernel of step i, empty for a step that runs the reference. `outputs` are the operands (or, where known
+    beforehand, the values) that the model returns, flattened.
+    """
+
+    target: Target
+    steps: list[Step]
+    names: list[str]
+    library: Library
+    memory: MemoryPlan
+    offsets: dict[Buffer, int]
+    scratch_floats: int
+    lowering: Lowering
+    input_specs: tuple[TensorSpec, ...]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The operands, or known values, that the model returns."""
+        return self.lowering.outputs
+
+    def spec(self, operand: RuntimeOperand) -> Any:
+        """What is known of an operand."""
+        return self.lowering.specs[operand]
+
+
+def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, *, exact: bool) -> Plan:
+    """Passes, lowering, memory plan and machine code for a graph at given input shapes.
+
+    Raises `ShapeError` where the model cannot take these shapes and `CompileError` where code cannot be made.
+    """
+    operators, specs = optimise(graph, inputs)
+    lowering = Lowering(operators, specs, target, exact=exact, slice_planner=plan_slices)
+    lowering.run()
+    memory, offsets = _plan_arena(lowering.steps)
+    names = [kernel_name(step.spec, target) if isinstance(step, KernelStep) else "" for step in lowering.steps]
+    kernels = {
+        name: step.spec for name, step in zip(names, lowering.steps, strict=True) if isinstance(step, KernelStep)
+    }
+    scratch = max((spec.scratch_floats for spec in kernels.values()), default=0)
+    specs_in_order = tuple(inputs[operator.name] for operator in graph.input_operators)
+    library = load_kernels(kernels, target)
+    return Plan(target, lowering.steps, names, library, memory, offsets, scratch, lowering, specs_in_order)
+
+
+def _plan_arena(steps: Sequence[Step]) -> tuple[MemoryPlan, dict[Buffer, int]]:
+    """Offsets of all arena buffers: each lives from the first step that names it to the last."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for index, step in enumerate(steps):
+        for ref in step.refs:
+            if ref.buffer.place is Place.ARENA:
+                first.setdefault(ref.buffer, index)
+                last[ref.buffer] = index
+    buffers = list(first)
+    memory = plan_memory([Lifetime(buffer.nbytes, first[buffer], last[buffer]) for buffer in buffers])
+    return memory, dict(zip(buffers, memory.offsets, strict=True))
+
+
+__all__ = ["Plan", "Ref", "make_plan"]

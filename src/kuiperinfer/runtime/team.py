@@ -1,0 +1,388 @@
+"""The thread team: one a process, sized by what the process may use, made when it is first needed and again after a fork.
+
+A Python thread enters native code once per run, and all members walk the same table of steps. The tasks of a step are claimed
+from an atomic counter; between steps stands a barrier that spins for a moment and then yields. Between runs the members
+wait inside native code, first spinning, then on a futex, because waking a Python thread is slow; after `IDLE_SECONDS`
+they leave, and are made anew when they are needed.
+
+Results do not depend on the number of threads: a task's work does not change with who does it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import platform
+import sys
+import threading
+
+import numpy as np
+
+from ..codegen.objects import Library, compile_module
+from ..codegen.target import target_named
+from ..dtypes import Array
+from ..memory.aligned import align, aligned_empty
+from ..settings import settings
+
+IDLE_SECONDS = 20
+
+# The control block, an i32 a cache line: what is written often by one must not lie beside what others read.
+_ARRIVED, _PHASE, _NEXT, _JOB, _SLOTS = 0, 64, 128, 192, 256
+# The job: i64 table, first, last, scratch, bytes of scratch a member; i32 members. A slot is an i32 that tells what a member does:
+_WAITING, _SLEEPING, _CLAIMED, _RUNNING, _LEFT, _QUIT = 1, 2, 3, 4, 5, 6
+_MOST_MEMBERS = 256
+
+_FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
+
+_SOURCE = """
+target triple = "{triple}"
+declare i32 @sched_yield()
+declare i64 @syscall(i64, ...)
+declare i32 @usleep(i32)
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.aarch64.hint(i32)
+
+; The steps [first, last) of a table by one thread alone.
+define void @run_alone(ptr %table, i64 %first, i64 %last, ptr %scratch) {{
+entry:
+  br label %step
+step:
+  %s = phi i64 [%first, %entry], [%s.next, %step.end]
+  %row = mul i64 %s, 24
+  %fn.at = getelementptr i8, ptr %table, i64 %row
+  %fn = load ptr, ptr %fn.at
+  %n.at = getelementptr i8, ptr %fn.at, i64 8
+  %n = load i64, ptr %n.at
+  %args.at = getelementptr i8, ptr %fn.at, i64 16
+  %args = load ptr, ptr %args.at
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %task, label %step.end
+task:
+  %t = phi i64 [0, %step], [%t.next, %task]
+  call void %fn(ptr %args, i64 %t, ptr %scratch)
+  %t.next = add i64 %t, 1
+  %more = icmp slt i64 %t.next, %n
+  br i1 %more, label %task, label %step.end
+step.end:
+  %s.next = add i64 %s, 1
+  %again = icmp slt i64 %s.next, %last
+  br i1 %again, label %step, label %exit
+exit:
+  ret void
+}}
+
+; All members meet; the last one resets the task counter and lets the others go.
+define internal void @barrier(ptr %team, i32 %members) {{
+entry:
+  %phase.at = getelementptr i8, ptr %team, i64 {phase}
+  %phase = load atomic i32, ptr %phase.at acquire, align 4
+  %arrived.at = getelementptr i8, ptr %team, i64 {arrived}
+  %before = atomicrmw add ptr %arrived.at, i32 1 acq_rel
+  %all = sub i32 %members, 1
+  %last = icmp eq i32 %before, %all
+  br i1 %last, label %release, label %spin
+release:
+  store atomic i32 0, ptr %arrived.at release, align 4
+  %next.at = getelementptr i8, ptr %team, i64 {next}
+  store atomic i32 0, ptr %next.at release, align 4
+  %following = add i32 %phase, 1
+  store atomic i32 %following, ptr %phase.at release, align 4
+  ret void
+spin:
+  %k = phi i32 [0, %entry], [%k.next, %again]
+  %now = load atomic i32, ptr %phase.at acquire, align 4
+  %done = icmp ne i32 %now, %phase
+  br i1 %done, label %exit, label %wait
+wait:
+  {pause}
+  %k.next = add i32 %k, 1
+  %long = icmp ugt i32 %k.next, 3000
+  br i1 %long, label %yield, label %again
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %again
+again:
+  br label %spin
+exit:
+  ret void
+}}
+
+; One member's share of the job in the control block.
+define void @run_member(ptr %team, i64 %member) {{
+entry:
+  %table.at = getelementptr i8, ptr %team, i64 {job}
+  %table = load ptr, ptr %table.at
+  %first.at = getelementptr i8, ptr %table.at, i64 8
+  %first = load i64, ptr %first.at
+  %last.at = getelementptr i8, ptr %table.at, i64 16
+  %last = load i64, ptr %last.at
+  %scratch.at = getelementptr i8, ptr %table.at, i64 24
+  %scratch.all = load ptr, ptr %scratch.at
+  %share.at = getelementptr i8, ptr %table.at, i64 32
+  %share = load i64, ptr %share.at
+  %members.at = getelementptr i8, ptr %table.at, i64 40
+  %members = load i32, ptr %members.at
+  %mine = mul i64 %share, %member
+  %scratch = getelementptr i8, ptr %scratch.all, i64 %mine
+  %next.at = getelementptr i8, ptr %team, i64 {next}
+  br label %step
+step:
+  %s = phi i64 [%first, %entry], [%s.next, %step.end]
+  %row = mul i64 %s, 24
+  %fn.at = getelementptr i8, ptr %table, i64 %row
+  %fn = load ptr, ptr %fn.at
+  %n.at = getelementptr i8, ptr %fn.at, i64 8
+  %n = load i64, ptr %n.at
+  %args.at = getelementptr i8, ptr %fn.at, i64 16
+  %args = load ptr, ptr %args.at
+  br label %claim
+claim:
+  %t32 = atomicrmw add ptr %next.at, i32 1 acq_rel
+  %t = zext i32 %t32 to i64
+  %some = icmp slt i64 %t, %n
+  br i1 %some, label %task, label %step.end
+task:
+  call void %fn(ptr %args, i64 %t, ptr %scratch)
+  br label %claim
+step.end:
+  call void @barrier(ptr %team, i32 %members)
+  %s.next = add i64 %s, 1
+  %again = icmp slt i64 %s.next, %last
+  br i1 %again, label %step, label %exit
+exit:
+  ret void
+}}
+
+; What a member's thread does until it is told to quit or has been idle for long: wait for its slot to say RUNNING, do its share.
+define void @serve(ptr %team, i64 %member) {{
+entry:
+  %slot.offset = mul i64 %member, 64
+  %slots.at = getelementptr i8, ptr %team, i64 {slots}
+  %slot.at = getelementptr i8, ptr %slots.at, i64 %slot.offset
+  %limit = alloca [2 x i64], align 8
+  store i64 {idle}, ptr %limit
+  %limit.rest = getelementptr i8, ptr %limit, i64 8
+  store i64 0, ptr %limit.rest
+  br label %wait
+wait:
+  br label %spin
+spin:
+  %k = phi i32 [0, %wait], [%k.next, %spin.more]
+  %state = load atomic i32, ptr %slot.at acquire, align 4
+  switch i32 %state, label %spin.more [ i32 {running}, label %work
+                                        i32 {quit}, label %exit ]
+spin.more:
+  {pause}
+  %k.next = add i32 %k, 1
+  %long = icmp ugt i32 %k.next, 1500
+  br i1 %long, label %tired, label %spin
+tired:
+  %slept.pair = cmpxchg ptr %slot.at, i32 {waiting}, i32 {sleeping} acq_rel acquire
+  %may.sleep = extractvalue {{ i32, i1 }} %slept.pair, 1
+  br i1 %may.sleep, label %sleep, label %wait
+sleep:
+  {sleep}
+  %state1 = load atomic i32, ptr %slot.at acquire, align 4
+  %still = icmp eq i32 %state1, {sleeping}
+  br i1 %still, label %idle, label %wait
+idle:
+  %late = icmp eq i64 %slept, {timeout}
+  br i1 %late, label %leave, label %sleep
+leave:
+  %pair = cmpxchg ptr %slot.at, i32 {sleeping}, i32 {left} acq_rel acquire
+  %gone = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %gone, label %exit, label %wait
+work:
+  call void @run_member(ptr %team, i64 %member)
+  store atomic i32 {waiting}, ptr %slot.at release, align 4
+  br label %wait
+exit:
+  ret void
+}}
+
+; Moves a slot to a state, once its member has done its last share; wakes the member; returns the state before.
+define i32 @move(ptr %slot.at, i32 %to) {{
+entry:
+  br label %try
+try:
+  %state = load atomic i32, ptr %slot.at acquire, align 4
+  %busy = icmp eq i32 %state, {running}
+  br i1 %busy, label %pause, label %change
+pause:
+  {pause}
+  br label %try
+change:
+  %pair = cmpxchg ptr %slot.at, i32 %state, i32 %to acq_rel acquire
+  %done = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %done, label %changed, label %try
+changed:
+  %asleep = icmp eq i32 %state, {sleeping}
+  br i1 %asleep, label %wake, label %exit
+wake:
+  {wake}
+  br label %exit
+exit:
+  ret i32 %state
+}}
+"""
+
+
+def _native() -> Library:
+    """The functions above as machine code for the host."""
+    target = target_named("host")
+    machine = platform.machine()
+    futex = _FUTEX_NUMBER.get(machine) if sys.platform.startswith("linux") else None
+    pause = {
+        "x86_64": "call void @llvm.x86.sse2.pause()",
+        "aarch64": "call void @llvm.aarch64.hint(i32 1)",
+    }.get(machine, "")
+    if futex is None:  # no futex: short naps, which never end in "idle for long"
+        sleep = "%nap = call i32 @usleep(i32 200)\n  %slept = sext i32 %nap to i64"
+        wake, timeout = "", 1 << 40
+    else:  # FUTEX_WAIT_PRIVATE with a time limit, and FUTEX_WAKE_PRIVATE; a signal counts as the limit, which does no harm
+        call = f"call i64 (i64, ...) @syscall(i64 {futex}, ptr %slot.at"
+        sleep = f"%slept = {call}, i64 128, i32 {_SLEEPING}, ptr %limit, ptr null, i32 0)"
+        wake, timeout = f"%woken = {call}, i64 129, i32 1, ptr null, ptr null, i32 0)", -1
+    source = _SOURCE.format(
+        triple=target.triple, arrived=_ARRIVED, phase=_PHASE, next=_NEXT, job=_JOB, slots=_SLOTS, idle=IDLE_SECONDS,
+        waiting=_WAITING, sleeping=_SLEEPING, running=_RUNNING, left=_LEFT, quit=_QUIT,
+        pause=pause, sleep=sleep, wake=wake, timeout=timeout,
+    )  # fmt: skip
+    return Library([compile_module(source, target)], ("run_alone", "run_member", "serve", "move"), target)
+
+
+def allowed_cpus() -> int:
+    """CPUs that this process may use: its affinity, cut by a cgroup's quota; at least 1."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cgroup_quota()
+    return max(1, count if quota is None else min(count, int(quota + 0.5)))
+
+
+def _cgroup_quota() -> float | None:
+    with contextlib.suppress(OSError, ValueError):
+        limit, period = _read_words("/sys/fs/cgroup/cpu.max")[:2]
+        return None if limit == "max" else int(limit) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        limit = int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")[0])
+        return None if limit <= 0 else limit / int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")[0])
+    return None
+
+
+def _read_words(path: str) -> list[str]:
+    with open(path, encoding="ascii") as file:
+        return file.read().split()
+
+
+class Team:
+    """The members beside the calling thread. Use `team()`: one exists a process."""
+
+    def __init__(self) -> None:
+        self._library = _native()
+        address = self._library.addresses
+        word, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._run_alone = ctypes.CFUNCTYPE(None, pointer, word, word, pointer)(address["run_alone"])
+        self._run_member = ctypes.CFUNCTYPE(None, pointer, word)(address["run_member"])
+        self._serve = ctypes.CFUNCTYPE(None, pointer, word)(address["serve"])
+        self._move = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, ctypes.c_int32)(address["move"])
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._threads: dict[int, threading.Thread] = {}
+        self._control = aligned_empty((_SLOTS + 64 * _MOST_MEMBERS,), np.uint8)
+        self._control[:] = 0
+        self._words = self._control.view(np.int32)
+        self._job = self._control[_JOB : _JOB + 40].view(np.int64)
+        self._base = int(self._control.ctypes.data)
+
+    def run(self, table: Array, first: int, last: int, scratch_floats: int, threads: int = 1) -> None:
+        """Runs the steps [first, last) of a session's table with up to `threads` threads, the calling one included.
+
+        While another thread runs on the team, the calling thread works alone.
+        """
+        threads = min(threads, _MOST_MEMBERS)
+        share = align(scratch_floats * 4)
+        scratch = self._scratch(share * max(threads, 1))
+        if threads <= 1 or not self._lock.acquire(blocking=False):
+            self._run_alone(table.ctypes.data, first, last, scratch.ctypes.data)
+            return
+        try:
+            members = self._enlist(threads)
+            self._job[:] = (table.ctypes.data, first, last, scratch.ctypes.data, share)
+            self._words[(_JOB + 40) // 4] = members
+            self._words[_NEXT // 4] = 0
+            for member in range(1, members):
+                self._move(self._slot(member), _RUNNING)
+            self._run_member(self._base, 0)
+        finally:
+            self._lock.release()
+
+    def _slot(self, member: int) -> int:
+        return self._base + _SLOTS + 64 * member
+
+    def _enlist(self, threads: int) -> int:
+        """Claims members, so that none of them leaves any more; returns how many there are, the calling thread included."""
+        for member in range(1, threads):
+            if self._move(self._slot(member), _CLAIMED) in (_WAITING, _SLEEPING, _CLAIMED):
+                continue
+            thread = threading.Thread(
+                target=self._serve, args=(self._base, member), name=f"kuiperinfer-{member}", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no more threads: go on with those that are there
+                self._move(self._slot(member), _LEFT)
+                return member
+            self._threads[member] = thread
+        return threads
+
+    def _scratch(self, nbytes: int) -> Array:
+        """Scratch memory for all members, kept by the calling thread."""
+        kept: Array | None = getattr(self._local, "scratch", None)
+        if kept is None or kept.nbytes < nbytes:
+            kept = self._local.scratch = aligned_empty((max(nbytes, 64),), np.uint8)
+        return kept
+
+    def stop(self) -> None:
+        """Sends all members home and waits for them."""
+        with self._lock:
+            for member in self._threads:
+                self._move(self._slot(member), _QUIT)
+            for thread in self._threads.values():
+                thread.join(timeout=1)
+            self._threads.clear()
+
+
+_team: Team | None = None
+_team_lock = threading.Lock()
+
+
+def team() -> Team:
+    """The process's team."""
+    global _team
+    if _team is None:
+        with _team_lock:
+            if _team is None:
+                _team = Team()
+    return _team
+
+
+def default_threads() -> int:
+    """Threads of a run: `settings.threads`, or what the process may use."""
+    return settings.threads or allowed_cpus()
+
+
+def _forget() -> None:
+    """After a fork the members are gone: the child makes a team of its own."""
+    global _team, _team_lock
+    _team, _team_lock = None, threading.Lock()
+
+
+def _stop() -> None:
+    if _team is not None:
+        _team.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+atexit.register(_stop)
