@@ -7,8 +7,8 @@ the plain 32-bit one of converters before 2024. Reading is strict, for an archiv
   directory, end records. So no byte is read twice, and the entries take no more memory than the file has bytes.
 * What stands in the file twice (names, sizes, checksums, counts, offsets) has to agree. Nothing is compressed, encrypted,
   split over disks or described after its data. Timestamps, file modes and comments have no meaning here and are skipped.
-* Names are unique, and are such as an operator's weight can have: UTF-8 without blanks, no folder. They are never used as
-  paths. Data has to match its checksum.
+* Names are unique, and are such as an operator's weight can have: UTF-8 without blanks. They are never used as paths, and
+  `read` refuses those that no operator has. Data has to match its checksum.
 
 Definition: PKWARE's APPNOTE.TXT, sections 4.3 to 4.5.
 """
@@ -92,12 +92,9 @@ def read_directory(source: Source) -> dict[str, Entry]:
     for record in sorted(records, key=lambda record: record.header_offset):
         name = _decode_name(source, record)
         if record.header_offset != position:
-            wrong = (
-                "overlaps what stands before it" if record.header_offset < position else "leaves bytes unused before it"
-            )
-            raise _error(
-                source, record.place, f"entry '{name}' at byte {record.header_offset:,} {wrong}", f"{position:,}"
-            )
+            wrong = "overlaps what stands" if record.header_offset < position else "leaves bytes unused"
+            found = f"entry '{_shown(record.name)}' at byte {record.header_offset:,} {wrong} before it"
+            raise _error(source, record.place, found, f"byte {position:,}")
         if name in entries:
             raise _error(source, record.place, f"entry '{_shown(record.name)}' is there twice")
         offset = _read_local(source, record, start)
@@ -330,7 +327,7 @@ def _decode_name(source: Source, record: _Record) -> str:
         raise _error(
             source, record.place, f"the name {record.name[:60]!r} of an entry is not UTF-8: {error.reason}"
         ) from error
-    if not name or name.endswith("/") or _BAD_IN_NAME.search(name):
+    if not name or _BAD_IN_NAME.search(name):
         raise _error(
             source, record.place, f"an entry is called {_shown(record.name)!r}", "'operator.weight', without blanks"
         )

@@ -26,10 +26,13 @@ What exceeds a limit of `settings` is a `ResourceLimitError`.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
 import re
 import sys
 from collections import deque
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from .. import dtypes
@@ -45,8 +48,10 @@ MAGIC = "7767517"
 Annotation: TypeAlias = "tuple[tuple[int | None, ...], DType | None]"
 
 _MAX_DIM = 2**31 - 1
+_MAX_DIGITS = 18  # of a count
 _TOKEN = re.compile(r"[^ \t]+")
-_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
+_USUAL_COUNTS = {str(count): count for count in range(10)}
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 _SHAPE = re.compile(r"\(([^()]*)\)([^()]*)")
 _DTYPES: dict[str, DType | None] = {dtype.name: dtype for dtype in dtypes.ALL} | {"null": None}
@@ -57,7 +62,20 @@ _ENDS = {"pnnx.Input": (0, 1), "pnnx.Output": (1, 0)}
 
 def parse_param(source: Source) -> Graph:
     """The graph of a source, without the data of its weights; see the module's docstring."""
-    return _Parser(source.name, source.read(0, source.size)).parse()
+    with _collector_paused():
+        return _Parser(source.name, source.read(0, source.size)).parse()
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Python's cycle collector would search the growing graph again and again, a third of the time, for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def entry_name(operator: Operator, key: str) -> str:
@@ -89,7 +107,7 @@ def _parse_dim(word: str) -> int | None:
         raise ModelFileError(
             f"dimension '{word[:60]}' is symbolic, as in the converter's pattern files; expected a size or ?"
         )
-    if not (word.isascii() and word.isdigit()):
+    if _NUMBER.fullmatch(word) is None:
         raise ModelFileError(f"dimension '{word[:60]}' is no size; expected a number of 0 or more, or ?")
     if len(word) > 10 or int(word) > _MAX_DIM:
         raise ModelFileError(f"dimension {word[:60]} is too large; expected at most {_MAX_DIM:,}")
@@ -215,7 +233,9 @@ class _Parser:
                 )
 
     def _count(self, number: int, token: int, word: str) -> int:
-        if _COUNT.fullmatch(word) is None:
+        if word in _USUAL_COUNTS:
+            return _USUAL_COUNTS[word]
+        if _NUMBER.fullmatch(word) is None or len(word) > _MAX_DIGITS:
             hint = "; the format cannot hold a name with a blank" if number > 2 and token == 2 else ""
             raise self._error(f"found '{word[:60]}', expected a count{hint}", number, token)
         return int(word)
@@ -252,7 +272,7 @@ class _Parser:
                     if not equals:
                         what = f"found '{key[:60]}', expected key=value"
                         raise ModelFileError(f"{what}; the format cannot hold a value with a blank")
-                    if key[:1] == "#":
+                    if key.startswith("#"):
                         self._annotate(operands, key[1:], value)
                     elif key in seen:
                         raise ModelFileError(f"the key '{key[:60]}' is there twice")
@@ -313,7 +333,7 @@ class _Parser:
         if first is None:
             operand.shape, operand.dtype = self._meaning(text)
             self._annotation_texts[name] = text
-        elif text != first and self._meaning(text) != self._meaning(first):
+        elif text != first:  # no two texts have the same meaning
             raise ModelFileError(f"operand '{name}' is annotated {text} here, but {first} before")
 
     def _add_weight(self, operator: Operator, key: str, text: str) -> None:
@@ -344,7 +364,7 @@ class _Parser:
         inputs: dict[int, list[str]] = {}
         for later in range(number, len(self._lines) + 1):
             tokens = self._tokens(later)
-            if len(tokens) >= 4 and _COUNT.fullmatch(tokens[2]) and _COUNT.fullmatch(tokens[3]):
+            if len(tokens) >= 4 and all(_NUMBER.fullmatch(word) and len(word) <= _MAX_DIGITS for word in tokens[2:4]):
                 middle = 4 + int(tokens[2])
                 inputs[later] = tokens[4:middle]
                 producers.update(dict.fromkeys(tokens[middle : middle + int(tokens[3])], later))

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from ..errors import InputError, ModelFileError, ResourceLimitError
+from ..errors import InputError, ModelFileError
 from ..memory import align, aligned_empty, lock
 from ..settings import settings
 from .archive import Entry, read_directory, read_entry
@@ -69,25 +69,17 @@ def _read_weights(graph: Graph, source: Source, param_name: str) -> None:
     wanted = {entry_name(operator, key): (operator, key) for operator in graph.operators for key in operator.attributes}
     entries = read_directory(source)
     _check_pair(entries, wanted, source, param_name)
-    total = 0
+    begins, total = {}, 0
     for name, entry in entries.items():
         operator, key = wanted[name]
         _check_size(entry, operator, operator.attributes[key], source, param_name)
+        begins[name] = total
         total += align(entry.size)
-    if total > settings.max_memory:
-        raise ResourceLimitError(
-            f"{source.name}: {total:,} bytes of weights; settings.max_memory is {settings.max_memory:,}"
-        )
     arena = aligned_empty(total, np.uint8)
-    content = arena.data
-    begin = 0
-    offsets = {}
     for name, entry in entries.items():
-        read_entry(source, entry, content[begin : begin + entry.size])
-        offsets[name] = begin
-        begin += align(entry.size)
+        read_entry(source, entry, arena.data[begins[name] : begins[name] + entry.size])
     lock(arena)
-    for name, begin in offsets.items():
+    for name, begin in begins.items():
         operator, key = wanted[name]
         attribute = operator.attributes[key]
         if attribute.dtype is None:

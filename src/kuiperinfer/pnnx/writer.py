@@ -56,9 +56,9 @@ def write(graph: Graph, param: Writable, bin: Writable | None = None, *, weights
 
 def to_bytes(graph: Graph) -> tuple[bytes, bytes]:
     """What `write` writes: the text and the archive."""
-    archive = io.BytesIO()
+    text, archive = _checked_text(graph), io.BytesIO()
     write_archive(archive, _entries(graph))
-    return _checked_text(graph).encode(), archive.getvalue()
+    return text.encode(), archive.getvalue()
 
 
 # ------------------------------------------------------------------------------------------- text
@@ -105,8 +105,16 @@ def _operator_text(operator: Operator) -> str:
     for key in sorted(params):
         words.append(f"{checked(key, _NAME, 'parameter')}={checked(params[key].text, _VALUE, 'value')}")
     words += [f"@{checked(key, _KEY, 'weight')}={_attribute_text(attributes[key])}" for key in sorted(attributes)]
+    nameless = set()
     for name, operand in zip(operator.input_names, operator.inputs, strict=False):
-        if name is not None:
+        if name is None:
+            nameless.add(operand.name)
+        elif operand.name in nameless:
+            where = f"operator {operator.name!r}: input '{name}'"
+            raise InputError(
+                f"{where} is operand '{operand.name}', as is an input without a name before it: both need one"
+            )
+        else:
             words.append(f"${checked(name, _KEY, 'input')}={operand.name}")
     words += [f"#{operand.name}={_annotation_text(operand)}" for operand in operands if operand.shape is not None]
     return " ".join(words)
