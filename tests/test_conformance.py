@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kuiperinfer import dtypes
-from kuiperinfer.archive import write_archive
+from kuiperinfer.array_files import write_archive
 from kuiperinfer.conformance import CaseResult, find_cases, run_case
 from kuiperinfer.dtypes import Array, dtype_of, narrow
 from kuiperinfer.errors import InputError, ShapeError
@@ -147,6 +147,14 @@ def test_the_tolerance_of_the_case(tmp_path: Path) -> None:
     assert judge(loose, lambda x: x * np.float32(2.001)).ok
     integers = write_case(tmp_path / "integers", [X], [np.array([1000])], rtol_of_max=0.01)
     assert not judge(integers, lambda x: np.array([1001])).ok
+
+
+def test_copies_are_exact(tmp_path: Path) -> None:
+    copies = write_case(tmp_path / "copies", [X], [X], op_types=["pnnx.Input", "Tensor.reshape", "pnnx.Output"])
+    assert judge(copies, lambda x: x).ok
+    assert not judge(copies, lambda x: x * np.float32(1.000001)).ok
+    more = write_case(tmp_path / "more", [X], [X], op_types=["pnnx.Input", "Tensor.reshape", "F.relu", "pnnx.Output"])
+    assert judge(more, lambda x: x * np.float32(1.000001)).ok
 
 
 def test_random_outputs(tmp_path: Path) -> None:

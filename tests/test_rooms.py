@@ -16,7 +16,7 @@ ROOMS = (
     ("errors",),
     ("settings",),
     ("dtypes",),
-    ("archive", "comparison"),
+    ("array_files", "comparison"),
     ("memory",),
     ("pnnx",),
     ("expression",),

@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 
 import kuiperinfer
-from kuiperinfer.archive import read_archive, write_archive
+from kuiperinfer.array_files import read_archive, write_archive
 from kuiperinfer.cli import main
 from kuiperinfer.cli.commands import COMMANDS
+from kuiperinfer.vision import bundled
 from tests.small_models import CONVOLUTION, LINEAR, TWO_WAYS, UNKNOWN, weights_of, write_model
 
 
@@ -136,10 +137,20 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_an_ascii_terminal_gets_ascii() -> None:
-    command = [sys.executable, "-m", "kuiperinfer", "classify"]
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["classify"], b"#####"),
+        (["info", str(bundled.MODEL)], b"1 x 3 x 224 x 224"),
+        (["graph", str(bundled.MODEL)], b"%0: (1,3"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_where_only_ascii_can_be_shown(arguments: list[str], shown: bytes) -> None:
+    command = [sys.executable, "-m", "kuiperinfer", *arguments]
     result = subprocess.run(command, capture_output=True, check=True, env=environment(PYTHONIOENCODING="ascii"))
-    assert b"#####" in result.stdout
+    assert shown in result.stdout
+    assert result.stdout.isascii()
 
 
 def test_pictures_need_pillow(kuiper: Any, monkeypatch: pytest.MonkeyPatch) -> None:

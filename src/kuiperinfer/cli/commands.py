@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -48,6 +49,8 @@ def kuiper() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code; every error that a user can cause is one message without traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a character that cannot be shown is no reason to fail
     try:
         code = kuiper.main(None if arguments is None else list(arguments), "kuiper", standalone_mode=False)
         sys.stdout.flush()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 ACCENT = "cyan"
+_IN_ASCII = str.maketrans({"×": "x", "…": "...", "✓": "+", "✗": "-", "█": "#"})
 _PIPE_WIDTH = 160  # columns where there is no terminal to ask
 
 
@@ -23,19 +24,24 @@ def console() -> Console:
 
     if sys.stdout.isatty():
         return Console(highlight=False, markup=False, emoji=False)
-    plain: Any = _WithoutTrailingBlanks(sys.stdout)
+    plain: Any = _Plain(sys.stdout)
     return Console(file=plain, width=_PIPE_WIDTH, highlight=False, markup=False, emoji=False)
 
 
-class _WithoutTrailingBlanks:
-    """Standard output for a table, whose last column is padded: a file or a pipe does not want these blanks."""
+class _Plain:
+    """Standard output where it is no terminal: without the blanks that pad last columns, and in its own character set."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self.encoding = file.encoding
+        self.encoding = file.encoding or "utf-8"
 
     def write(self, text: str) -> int:
-        return self._file.write(re.sub(" +$", "", text, flags=re.MULTILINE))
+        text = re.sub(" +$", "", text, flags=re.MULTILINE)
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            text = text.translate(_IN_ASCII).encode(self.encoding, "replace").decode(self.encoding)
+        return self._file.write(text)
 
     def flush(self) -> None:
         self._file.flush()
