@@ -322,7 +322,7 @@ class _Extreme(Layer):
         return np.asarray(self.ufunc(*common_arrays(input, other)))
 
 
-@register("torch.maximum", "aten::maximum")
+@register("torch.maximum", "aten::maximum", "aten::max")
 @dataclass(frozen=True, kw_only=True)
 class Maximum(_Extreme):
     """The larger one; NaN if one of them is. torch.maximum"""
@@ -330,7 +330,7 @@ class Maximum(_Extreme):
     ufunc = np.maximum
 
 
-@register("torch.minimum", "aten::minimum")
+@register("torch.minimum", "aten::minimum", "aten::min")
 @dataclass(frozen=True, kw_only=True)
 class Minimum(_Extreme):
     """The smaller one; NaN if one of them is. torch.minimum"""
