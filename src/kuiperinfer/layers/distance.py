@@ -12,20 +12,7 @@ from ..dtypes import Array, TensorSpec, broadcast_shapes, promote, to_float, to_
 from ..errors import DTypeError, ShapeError
 from .base import Ints, Layer, normalize_dim, register
 from .checks import expect_kind
-
-
-def vector_norm(x: Array, p: float, axes: Ints, keepdims: bool = False) -> Array:
-    """sum(|x|^p)^(1/p) over `axes`; the largest for p = inf, the smallest for -inf, the number of nonzeros for 0."""
-    size = np.abs(x)
-    if p == np.inf:
-        return np.asarray(size.max(axes, keepdims=keepdims))
-    if p == -np.inf:
-        return np.asarray(size.min(axes, keepdims=keepdims))
-    wide = size.astype(np.float64)
-    if p == 0:
-        return np.asarray((wide != 0).sum(axes, keepdims=keepdims).astype(np.float64))
-    total = np.asarray((wide**p).sum(axes, keepdims=keepdims))
-    return total ** (1 / p)
+from .vector import vector_norm
 
 
 def _expect_identity(spec: TensorSpec, p: float, dims: Ints) -> None:
@@ -52,7 +39,7 @@ class Normalize(Layer):
 
     def forward(self, input: Array) -> Array:
         flat = input.reshape(1) if input.ndim == 0 else input
-        length = np.maximum(vector_norm(flat, self.p, self.dim, keepdims=True), self.eps)
+        length = np.maximum(vector_norm(flat, self.p, self.dim, keepdim=True), self.eps)
         return np.asarray(flat / length).reshape(input.shape)
 
 
@@ -79,7 +66,7 @@ class PairwiseDistance(Layer):
             difference = difference.astype(np.float32)
         difference = difference + self.eps
         if difference.ndim == 0:
-            return vector_norm(difference.reshape(1), self.p, (-1,)).reshape(())
+            return vector_norm(difference.reshape(1), self.p, (0,), False).reshape(())
         return vector_norm(difference, self.p, (-1,), self.keepdim)
 
 
@@ -105,6 +92,6 @@ class CosineSimilarity(Layer):
 
     def forward(self, x1: Array, x2: Array) -> Array:
         first, second = np.broadcast_arrays(np.atleast_1d(x1), np.atleast_1d(x2))
-        lengths = (np.maximum(vector_norm(x, 2.0, (self.dim,)), self.eps) for x in (first, second))
+        lengths = (np.maximum(vector_norm(x, 2.0, (self.dim,), False), self.eps) for x in (first, second))
         product = (first.astype(np.float64) * second).sum(self.dim)
         return np.asarray(product / (next(lengths) * next(lengths)))
