@@ -121,11 +121,9 @@ class STFT(_Framed):
         return TensorSpec(shape, to_complex(dtype))
 
     def _expect_padding(self, samples: int) -> None:
-        limit = {"reflect": samples - 1, "circular": samples}.get(self.pad_mode, self.edges)
-        if self.center and self.edges > limit:
-            raise ShapeError(
-                f"pad_mode={self.pad_mode}: {samples} samples cannot be padded by n_fft // 2 = {self.edges}"
-            )
+        limit = {"reflect": samples - 1, "circular": samples}.get(self.pad_mode, self.margin)
+        if self.margin > limit:
+            raise ShapeError(f"{samples} samples cannot be padded by n_fft // 2 = {self.margin} ({self.pad_mode})")
 
     def _frequencies(self, is_complex: bool) -> int:
         onesided = not is_complex if self.onesided is None else self.onesided
