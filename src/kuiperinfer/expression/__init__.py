@@ -6,6 +6,7 @@ infer(tree, [spec, spec])       shape and dtype beforehand
 str(tree)                       the text again
 """
 
+from .activations import ACTIVATIONS
 from .derivative import derivative, gradients
 from .evaluate import evaluate, infer
 from .functions import FUNCTIONS, Function
@@ -14,6 +15,7 @@ from .parser import parse
 from .tree import Call, Expression, ListNode, Literal, Operand, operands, reverse_polish, substitute
 
 __all__ = [
+    "ACTIVATIONS",
     "FUNCTIONS",
     "Call",
     "Expression",

@@ -6,11 +6,11 @@ import functools
 import re
 
 from ..errors import ExpressionError
-from .functions import FUNCTIONS
+from .activations import ALL_FUNCTIONS
 from .parser import parse
 from .tree import Call, Expression, ListNode, Literal, Operand, distinct_nodes, operands, substitute
 
-_NAMES = {"x": "@0", "y": "@1", "out": "@2", "grad": "@3"}
+_NAMES = {"x": "@0", "y": "@1", "z": "@2", "out": "@3", "grad": "@4"}
 _ZERO = Literal(0)
 
 
@@ -29,7 +29,7 @@ def gradients(tree: Expression, grad: Expression) -> dict[int, Expression]:
         if not isinstance(node, Call) or node not in received:
             continue
         for argument, rule in zip(node.arguments, derivative(node.function), strict=False):
-            values = [*node.arguments, *[_ZERO] * (2 - len(node.arguments)), node, received[node]]
+            values = [*node.arguments, *[_ZERO] * (3 - len(node.arguments)), node, received[node]]
             gradient = substitute(rule, values)
             if gradient != _ZERO:
                 before = received.get(argument)
@@ -39,11 +39,11 @@ def gradients(tree: Expression, grad: Expression) -> dict[int, Expression]:
 
 @functools.cache
 def derivative(function: str) -> tuple[Expression, ...]:
-    """A function's derivatives, one an argument: expressions of @0 and @1 (arguments), @2 (result), @3 (its gradient).
+    """A function's derivatives, one an argument: expressions of @0, @1, @2 (arguments), @3 (result), @4 (its gradient).
 
-    Nothing where the function has none, the literal 0 where it is zero everywhere.
+    Nothing where a function has none, fewer where later arguments have none, the literal 0 where it is zero everywhere.
     """
     return tuple(
-        parse(re.sub(r"\b(x|y|out|grad)\b", lambda name: _NAMES[name[0]], rule))
-        for rule in FUNCTIONS[function].derivative or ()
+        parse(re.sub(r"\b(x|y|z|out|grad)\b", lambda name: _NAMES[name[0]], rule), internal=True)
+        for rule in ALL_FUNCTIONS[function].derivative or ()
     )

@@ -26,7 +26,8 @@ from ..dtypes import (
 )
 from ..errors import DTypeError, ExpressionError, InputError, KuiperError, ResourceLimitError, ShapeError
 from ..settings import settings
-from .functions import FUNCTIONS, Argument, Function
+from .activations import ALL_FUNCTIONS
+from .functions import Argument, Function
 from .lexer import locate
 from .tree import Call, Expression, ListNode, Literal, Operand, fold, text_and_position
 
@@ -68,7 +69,7 @@ def _fold(tree: Expression, inputs: Sequence[Any], apply: Callable[[Function, Se
             if isinstance(node, Operand):
                 return _operand(node.index, inputs)
             assert isinstance(node, Call)
-            return apply(FUNCTIONS[node.function], children)
+            return apply(ALL_FUNCTIONS[node.function], children)
         except KuiperError as error:
             text, position = text_and_position(tree, node)
             if isinstance(error, ExpressionError):
@@ -110,7 +111,7 @@ def _evaluate_call(function: Function, arguments: Sequence[Any]) -> Any:
     specs = [TensorSpec.of(argument) if isinstance(argument, np.ndarray) else argument for argument in arguments]
     common, spec = _common_and_result(function, specs)
     operands = [
-        _convert(argument, common, function.float_second and position == 1)
+        _convert(argument, common, function.float_parameters and position > 0)
         for position, argument in enumerate(arguments)
     ]
     with np.errstate(all="ignore"):

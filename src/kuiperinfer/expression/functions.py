@@ -5,7 +5,7 @@ derivative. The NumPy function gets all arguments in the compute dtype of one co
 arguments to, sent through `common`. Its result has the dtype `result` of that. Python numbers among themselves follow
 Python (`number`), or NumPy in double precision where Python has no such function.
 
-A derivative is one expression an argument: the gradient that this argument gets, made of the arguments `x` and `y`, the
+A derivative is one expression an argument: the gradient that this argument gets, made of the arguments `x`, `y` and `z`, the
 result `out` and the result's gradient `grad`. "0" is a gradient that is zero everywhere; None marks a function without one.
 """
 
@@ -44,8 +44,8 @@ class Function:
     """One function; see the module's docstring.
 
     `numpy` is None for the two functions that do not calculate: `size` looks at a shape, `int` at a value. `kinds` are the
-    kinds that the common dtype may have; `check` refuses what else PyTorch refuses. `float_second`: beside an f16 or bf16
-    tensor, a second argument without dimensions stays in float32, where other functions round it first.
+    kinds that the common dtype may have; `check` refuses what else PyTorch refuses. `float_parameters`: beside an f16 or
+    bf16 tensor, a later argument without dimensions stays in float32, where other functions round it first.
     `tensors`: PyTorch takes tensors alone, so a number stands for a 0-d tensor. The last `optional` arguments may be absent.
     """
 
@@ -58,7 +58,7 @@ class Function:
     result: Callable[[DType], DType] = _same
     number: Callable[..., Scalar] | None = None
     check: Callable[[Sequence[Argument], DType], None] = _accept
-    float_second: bool = False
+    float_parameters: bool = False
     tensors: bool = False
     optional: int = 0
 
@@ -264,7 +264,7 @@ _ROWS = (
     Function("erf", 1, erf, ("mul(grad,mul(1.1283791670955126,exp(neg(square(x)))))",), _REAL, to_float),
     Function("add", 2, np.add, ("grad", "grad"), number=operator.add),
     Function("sub", 2, np.subtract, ("grad", "neg(grad)"), number=operator.sub, check=_refuse_bool),
-    Function("mul", 2, np.multiply, ("mul(grad,y)", "mul(grad,x)"), number=operator.mul, float_second=True),
+    Function("mul", 2, np.multiply, ("mul(grad,y)", "mul(grad,x)"), number=operator.mul, float_parameters=True),
     Function(
         "div",
         2,
@@ -272,9 +272,9 @@ _ROWS = (
         ("div(grad,y)", "neg(mul(grad,div(out,y)))"),
         common=to_float,
         number=operator.truediv,
-        float_second=True,
+        float_parameters=True,
     ),
-    Function("floor_divide", 2, _floor_divide, ("0", "0"), _ORDERED, number=operator.floordiv, float_second=True),
+    Function("floor_divide", 2, _floor_divide, ("0", "0"), _ORDERED, number=operator.floordiv, float_parameters=True),
     Function("remainder", 2, _remainder, ("grad", "neg(mul(grad,floor_divide(x,y)))"), _ORDERED, number=operator.mod),
     Function("fmod", 2, _fmod, ("grad", "neg(mul(grad,trunc(div(x,y))))"), _ORDERED, number=_number_fmod),
     # The signs keep 0 to the power of 0 from becoming infinity times zero, and 0 * log(0) from becoming NaN.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 
 from ..dtypes import Scalar
 from ..errors import ExpressionError, KuiperError
 from ..settings import settings
+from .activations import ALL_FUNCTIONS
 from .functions import FUNCTIONS
 
 
@@ -61,8 +63,8 @@ def expression_error(text: str, position: int, message: str) -> ExpressionError:
     return error
 
 
-def tokenize(text: str) -> list[Token]:
-    """The tokens of an expression, without blanks between them.
+def tokenize(text: str, *, internal: bool = False) -> list[Token]:
+    """The tokens of an expression, without the blanks between them; `internal` as for `parse`.
 
     Raises `ExpressionError` for a text longer than `settings.max_expression_bytes`, a malformed `@` or a number that
     64 bits cannot hold.
@@ -72,10 +74,13 @@ def tokenize(text: str) -> list[Token]:
             f"is {len(text):,} characters long; settings.max_expression_bytes is {settings.max_expression_bytes:,}"
         )
         raise expression_error(text, 0, message)
-    return [Token(_type_of(text, match), match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)]
+    names = ALL_FUNCTIONS if internal else FUNCTIONS
+    return [
+        Token(_type_of(text, match, names), match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)
+    ]
 
 
-def _type_of(text: str, match: re.Match[str]) -> TokenType:
+def _type_of(text: str, match: re.Match[str], names: Container[str]) -> TokenType:
     token, start = match[0], match.start()
     if token in _SEPARATORS:
         return _SEPARATORS[token]
@@ -89,7 +94,7 @@ def _type_of(text: str, match: re.Match[str]) -> TokenType:
         raise expression_error(
             text, start + token.index("@"), "unexpected '@'; expected '(', ',' or ')' before an operand"
         )
-    if token in FUNCTIONS:
+    if token in names:
         return TokenType.FUNCTION
     if token in _CONSTANTS or _FLOAT.fullmatch(token) or _COMPLEX.fullmatch(token):
         return TokenType.LITERAL
@@ -117,4 +122,8 @@ def literal_value(text: str, token: Token) -> Scalar | None:
 def is_word(text: str) -> bool:
     """Whether a text reads as one word or function name, and not as a number or constant."""
     match = _TOKEN.fullmatch(text)
-    return match is not None and "@" not in text and _type_of(text, match) in (TokenType.WORD, TokenType.FUNCTION)
+    return (
+        match is not None
+        and "@" not in text
+        and _type_of(text, match, FUNCTIONS) in (TokenType.WORD, TokenType.FUNCTION)
+    )

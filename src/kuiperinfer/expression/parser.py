@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..errors import ExpressionError, did_you_mean
 from ..settings import settings
+from .activations import ALL_FUNCTIONS
 from .functions import FUNCTIONS, Function
 from .lexer import Token, TokenType, expression_error, literal_value, tokenize
 from .tree import Call, Expression, ListNode, Literal, Operand
@@ -21,15 +22,16 @@ from .tree import Call, Expression, ListNode, Literal, Operand
 _NAMES = (TokenType.FUNCTION, TokenType.WORD)
 
 
-def parse(text: str, *, operand_count: int | None = None, as_list: bool = False) -> Expression:
+def parse(text: str, *, operand_count: int | None = None, as_list: bool = False, internal: bool = False) -> Expression:
     """The tree of an expression's text.
 
     `operand_count`: how many operands there are, if that is to be checked. `as_list`: a list is wanted, whose items may also
-    stand side by side without brackets. A text that is one word, such as `a` or `torch.float`, is that word.
+    stand side by side without brackets. `internal`: the text is this package's own, and may call `ACTIVATIONS` too. A text
+    that is one word, such as `a` or `torch.float`, is that word.
 
     Raises `ExpressionError` with the column of the mistake. Definition: `expand_expression` of PNNX's `ir.cpp`.
     """
-    tokens = tokenize(text)
+    tokens = tokenize(text, internal=internal)
     if len(tokens) == 1 and tokens[0].type in _NAMES:
         return Literal(tokens[0].text)
     terms = _read_by_arity(text, _Brackets(text, operand_count).prefix_order(tokens))
@@ -64,7 +66,7 @@ class _Group:
     @property
     def function(self) -> Function | None:
         """The function that is called, if it is a call that is open."""
-        return FUNCTIONS.get(self.opening.token.text) if self.opening else None
+        return ALL_FUNCTIONS.get(self.opening.token.text) if self.opening else None
 
     @property
     def is_list(self) -> bool:
@@ -209,7 +211,7 @@ def _read_by_arity(text: str, prefix: list[_Prefix]) -> list[_Term]:
 
 def _call(text: str, entry: _Prefix, terms: list[_Term]) -> Call:
     """The function applied to as many of the terms to its right as it takes."""
-    wanted = FUNCTIONS[entry.token.text].arity if entry.arguments is None else entry.arguments
+    wanted = ALL_FUNCTIONS[entry.token.text].arity if entry.arguments is None else entry.arguments
     arguments = tuple(terms.pop().node for _ in range(min(wanted, len(terms))))
     try:
         return Call(entry.token.text, arguments)

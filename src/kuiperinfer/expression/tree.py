@@ -14,7 +14,7 @@ from typing import Any
 from ..dtypes import Scalar
 from ..errors import ExpressionError, did_you_mean
 from ..settings import settings
-from .functions import FUNCTIONS
+from .activations import ALL_FUNCTIONS
 from .lexer import is_word
 
 
@@ -100,15 +100,15 @@ class Literal(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Call(Expression):
-    """A function of `FUNCTIONS`, by name, and its arguments; `ExpressionError` where these do not fit together."""
+    """A function of `FUNCTIONS` or `ACTIVATIONS`, by name, and its arguments; `ExpressionError` where these do not fit."""
 
     function: str
     arguments: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        known = FUNCTIONS.get(self.function)
+        known = ALL_FUNCTIONS.get(self.function)
         if known is None:
-            raise ExpressionError(f"there is no function '{self.function}'{did_you_mean(self.function, FUNCTIONS)}")
+            raise ExpressionError(f"there is no function '{self.function}'{did_you_mean(self.function, ALL_FUNCTIONS)}")
         if error := known.arity_error(len(self.arguments)):
             raise ExpressionError(error)
         for argument in self.arguments:
