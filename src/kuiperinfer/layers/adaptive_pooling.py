@@ -35,7 +35,7 @@ class _AdaptivePool(Layer):
         if self.output_size is not None:
             set_field(self, "output_size", per_dimension(self.output_size, self.ndim, "output_size", at_least=0))
 
-    def _counts(self, shape: Ints, output_size: Value) -> Ints:
+    def counts(self, shape: Ints, output_size: Value) -> Ints:
         """The number of windows along each of the last `ndim` dimensions."""
         given = self.output_size
         if output_size is not None:
@@ -52,10 +52,10 @@ class _AdaptivePool(Layer):
         expect_rank(input, self.ndim + 1, self.ndim + 2)
         if 0 in input.shape[-self.ndim :]:
             raise ShapeError(f"input: only the batch may be empty, found shape {input.shape}")
-        return input.like((*input.shape[: -self.ndim], *self._counts(input.shape, output_size)))
+        return input.like((*input.shape[: -self.ndim], *self.counts(input.shape, output_size)))
 
     def _positions(self, shape: Ints, output_size: Value) -> tuple[Array, ...]:
-        counts = self._counts(shape, output_size)
+        counts = self.counts(shape, output_size)
         return tuple(map(adaptive_positions, shape[-self.ndim :], counts))
 
 

@@ -203,12 +203,12 @@ class ConvTranspose(_ConvolutionBase):
         self._expect_tensors(input, weight, bias)
         out = weight.shape[1] * self.groups
         self._check(input, weight, bias, (weight.shape[0], out), "input channels")
-        size = self._output_size(input.shape, weight.shape, output_size)
+        size = self.spatial_size(input.shape, weight.shape, output_size)
         if min(size) < 0:
             raise ShapeError(f"input {input.shape} is too small: the output would have the size {size}")
         return self._result(input, weight, bias, out, size)
 
-    def _output_size(self, input_shape: Ints, weight_shape: Ints, output_size: Value) -> Ints:
+    def spatial_size(self, input_shape: Ints, weight_shape: Ints, output_size: Value) -> Ints:
         smallest = [
             (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
             for size, kernel, stride, padding, dilation in zip(
@@ -233,7 +233,7 @@ class ConvTranspose(_ConvolutionBase):
         pixels = samples.reshape(len(samples), self.groups, len(weight) // self.groups, math.prod(size))
         filters = weight.reshape(self.groups, len(weight) // self.groups, -1).swapaxes(1, 2)
         windows = (filters @ pixels).reshape(len(pixels), weight.shape[1] * self.groups, *kernel, *size)
-        wanted = self._output_size(input.shape, weight.shape, output_size)
+        wanted = self.spatial_size(input.shape, weight.shape, output_size)
         laid = overlap_add(
             windows, [w + 2 * p for w, p in zip(wanted, self.padding, strict=True)], self.stride, self.dilation
         )

@@ -47,9 +47,9 @@ def padded_shape(shape: Ints, pads: Pads, mode: str) -> Ints:
     """The shape after padding; `ShapeError` where the mode cannot take as many elements from the input."""
     for axis, (dim, (before, after)) in enumerate(zip(shape, pads, strict=True)):
         kept = dim + min(before, 0) + min(after, 0)
+        left = kept if mode in ("constant", "circular") else dim + before + after
         available = {"reflect": dim - 1, "circular": kept}.get(mode, math.inf)
-        too_small = kept < 0 if mode in ("constant", "circular") else dim + before + after < 1 and (before or after)
-        if too_small or max(before, after) > available:
+        if left < 0 or max(before, after) > max(available, 0):
             raise ShapeError(f"cannot pad dimension {axis} of shape {shape} by {before} and {after} in mode '{mode}'")
     return tuple(dim + before + after for dim, (before, after) in zip(shape, pads, strict=True))
 
@@ -87,15 +87,6 @@ def _pad_constant(array: Array, pads: Pads, value: Scalar) -> Array:
     return result
 
 
-def _padded_spec(input: TensorSpec, pads: Pads, mode: str) -> TensorSpec:
-    if mode != "constant":
-        expect_kind(input, "int", "float", "complex", *(("bool",) if mode == "circular" else ()))
-        padded = sum(pair != (0, 0) for pair in pads)
-        if mode != "circular" and padded and 0 in input.shape[-padded - 1 :]:
-            raise ShapeError(f"cannot pad shape {input.shape} in mode '{mode}': it has no elements to take")
-    return input.like(padded_shape(input.shape, pads, mode))
-
-
 def _expect_fillable(value: Scalar, dtype: DType) -> None:
     """`DTypeError` where a number is out of the dtype's range; fractions are cut for integers, as in PyTorch."""
     if dtype.kind == "int":
@@ -119,20 +110,16 @@ class Pad(Layer):
 
     pad: Ints | None = None
     mode: str = "constant"
-    value: bool | int | float | None = None
+    value: bool | float | None = None
 
     def __post_init__(self) -> None:
         expect_mode(self.mode)
 
-    def _pads(self, ndim: int, pad: Value) -> Pads:
+    def _amounts(self, pad: Value) -> Ints:
         amounts = self.pad if pad is None else known_ints(pad, "pad")
         if amounts is None:
             raise ShapeError("pad: neither a parameter nor an input")
-        if self.mode != "constant" and ndim - len(amounts) / 2 not in (1, 2):
-            raise ShapeError(f"pad: {amounts} does not go with an input of {ndim} dimensions in mode '{self.mode}'")
-        if self.mode != "constant" and not 1 <= len(amounts) / 2 <= 3:
-            raise ShapeError(f"pad: mode '{self.mode}' pads 1 to 3 dimensions, found {amounts}")
-        return pads_of(amounts, ndim)
+        return amounts
 
     def _fill(self, value: Any) -> Scalar:
         given = self.value if value is None else value
@@ -142,14 +129,28 @@ class Pad(Layer):
 
     def infer(self, input: TensorSpec, pad: Spec = None, value: Spec = None) -> TensorSpec:
         expect_kind(input, "bool", "int", "float", "complex")
-        padded = _padded_spec(input, self._pads(input.ndim, pad), self.mode)
-        if self.mode == "constant":
+        amounts = self._amounts(pad)
+        if self.mode != "constant":
+            self._expect_elements(input, len(amounts) // 2)
+        pads = pads_of(amounts, input.ndim)
+        padded = input.like(padded_shape(input.shape, pads, self.mode))
+        if self.mode in ("reflect", "replicate") and not any(padded.shape[-(len(amounts) // 2) :]):
+            raise ShapeError(f"pad: {amounts} leaves nothing of shape {input.shape}")
+        if self.mode == "constant" and any(max(pair) > 0 for pair in pads):
             _expect_fillable(self._fill(value), input.dtype)
         return padded
 
+    def _expect_elements(self, input: TensorSpec, padded: int) -> None:
+        """What PyTorch asks of an input whose last `padded` dimensions are to be filled from its own elements."""
+        expect_kind(input, "int", "float", "complex", *(("bool",) if self.mode == "circular" else ()))
+        if not 1 <= padded <= 3 or input.ndim - padded not in (1, 2):
+            raise ShapeError(f"pad: cannot pad {padded} dimensions of shape {input.shape} in mode '{self.mode}'")
+        if self.mode != "circular" and 0 in input.shape[-padded - 1 :]:
+            raise ShapeError(f"input: only the batch may be empty in mode '{self.mode}', found shape {input.shape}")
+
     def forward(self, input: Array, pad: Value = None, value: Value = None) -> Array:
         fill = self._fill(value) if self.mode == "constant" else 0
-        return pad_array(input, self._pads(input.ndim, pad), self.mode, fill)
+        return pad_array(input, pads_of(self._amounts(pad), input.ndim), self.mode, fill)
 
 
 @register("nn.ZeroPad1d", "nn.ConstantPad1d", ndim=1)

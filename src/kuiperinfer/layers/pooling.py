@@ -77,7 +77,7 @@ class _Pool(Layer):
             stride = per_dimension(self.stride, self.ndim, "stride", at_least=1) if self.stride else self.kernel_size
             set_field(self, "stride", stride)
 
-    def _lay(
+    def windows(
         self, shape: Ints, kernel_size: Value, stride: Value, padding: Ints | None = None, dilation: Ints | None = None
     ) -> tuple[Windows, ...]:
         """The windows along each of the last `ndim` dimensions."""
@@ -188,11 +188,11 @@ class MaxPool(_Pool):
 
     def infer(self, input: TensorSpec, kernel_size: Spec = None, stride: Spec = None) -> Any:
         self._expect_input(input, "int", "float")
-        pooled = self._pooled(input, self._lay(input.shape, kernel_size, stride, self.padding, self.dilation))
+        pooled = self._pooled(input, self.windows(input.shape, kernel_size, stride, self.padding, self.dilation))
         return pair_outputs(self, pooled, pooled.like(dtype=i64)) if self.return_indices else pooled
 
     def forward(self, input: Array, kernel_size: Value = None, stride: Value = None) -> Any:
-        windows = self._lay(input.shape, kernel_size, stride, self.padding, self.dilation)
+        windows = self.windows(input.shape, kernel_size, stride, self.padding, self.dilation)
         if self.return_indices:
             return pair_outputs(self, *max_with_indices(input, tuple(axis.positions() for axis in windows)))
         return _reduce(input, windows, lowest(input.dtype), np.maximum)
@@ -240,12 +240,12 @@ class AvgPool(_Pool):
 
     def infer(self, input: TensorSpec, kernel_size: Spec = None, stride: Spec = None) -> TensorSpec:
         self._expect_input(input, "i64", "float")
-        windows = self._lay(input.shape, kernel_size, stride, self.padding)
+        windows = self.windows(input.shape, kernel_size, stride, self.padding)
         _expect_room(windows)
         return self._pooled(input, windows)
 
     def forward(self, input: Array, kernel_size: Value = None, stride: Value = None) -> Array:
-        windows = self._lay(input.shape, kernel_size, stride, self.padding)
+        windows = self.windows(input.shape, kernel_size, stride, self.padding)
         return _average(input, windows, self.count_include_pad, self.divisor_override)
 
 
@@ -271,12 +271,12 @@ class LPPool(_Pool):
             raise DTypeError(
                 f"input: the average of {powers} is not defined, found {input}; norm_type is {self.norm_type}"
             )
-        windows = self._lay(input.shape, kernel_size, stride)
+        windows = self.windows(input.shape, kernel_size, stride)
         _expect_room(windows)
         return self._pooled(input, windows).like(dtype=to_float(powers))
 
     def forward(self, input: Array, kernel_size: Value = None, stride: Value = None) -> Array:
-        windows = self._lay(input.shape, kernel_size, stride)
+        windows = self.windows(input.shape, kernel_size, stride)
         powers = input.astype(result_type(TensorSpec.of(input), self.norm_type).compute) ** self.norm_type
         average = _average(powers, windows, with_padding=True, divisor=None)
         total = np.sign(average) * np.maximum(np.abs(average), 0) * math.prod(axis.kernel for axis in windows)

@@ -46,9 +46,9 @@ class MaxUnpool(Layer):
             raise ShapeError(f"indices: expected the input's shape {input.shape}, found {indices.shape}")
         if 0 in input.shape[-self.ndim - 1 :]:
             raise ShapeError(f"input: only the batch may be empty, found shape {input.shape}")
-        return input.like((*input.shape[: -self.ndim], *self._size(input.shape, output_size)))
+        return input.like((*input.shape[: -self.ndim], *self.spatial_size(input.shape, output_size)))
 
-    def _size(self, shape: Ints, output_size: Value) -> Ints:
+    def spatial_size(self, shape: Ints, output_size: Value) -> Ints:
         assert self.stride is not None
         layout = zip(shape[-self.ndim :], self.kernel_size, self.stride, self.padding, strict=True)
         usual = tuple((size - 1) * stride + kernel - 2 * padding for size, kernel, stride, padding in layout)
@@ -60,7 +60,7 @@ class MaxUnpool(Layer):
         return size
 
     def forward(self, input: Array, indices: Array, output_size: Value = None) -> Array:
-        size = self._size(input.shape, output_size)
+        size = self.spatial_size(input.shape, output_size)
         planes, elements = math.prod(input.shape[: -self.ndim]), math.prod(input.shape[-self.ndim :])
         area = math.prod(size)
         outside = indices[(indices < 0) | (indices >= area)]
