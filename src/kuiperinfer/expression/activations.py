@@ -80,7 +80,7 @@ _ROWS = (
         _choose(_POSITIVE, "1", "y"),
         f"mul(grad,{_BELOW_ZERO})",
     ),
-    _row("elu", 2, _elu, _choose(_POSITIVE, "1", "add(minimum(out,0),y)"), f"mul(grad,expm1({_BELOW_ZERO}))"),
+    _row("elu", 2, _elu, _choose(_POSITIVE, "1", f"mul(y,exp({_BELOW_ZERO}))"), f"mul(grad,expm1({_BELOW_ZERO}))"),
     _row(
         "celu",
         2,
