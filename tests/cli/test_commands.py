@@ -195,13 +195,25 @@ def test_info_of_a_model_with_open_dimensions(kuiper: Any, tmp_path: Path) -> No
     code, out, _ = kuiper("info", path)
     assert code == 0
     assert "1 × 3 × ? × ?" in out
-    assert "unknown: input 'pnnx_input_0' has no complete shape" in out
+    assert "unknown: the shape of input pnnx_input_0: (1,3,?,?)f32 is not complete" in out
     code, out, _ = kuiper("info", path, "--json", "--shape", "1,3,32,16")
     assert code == 0
     assert json.loads(out)["multiply_adds"] == 16 * 8 * 8 * 27
     code, out, err = kuiper("info", path, "--shape", "1,4,32,16")
     assert code == 1
     assert "operator 'conv'" in err
+
+
+def test_info_of_a_model_that_is_not_supported(kuiper: Any, tmp_path: Path) -> None:
+    path = write_model(tmp_path, UNKNOWN)
+    code, out, _ = kuiper("info", path)
+    assert code == 0
+    assert "unknown: nn.Relu, my.Thing not supported, see kuiper check" in out
+    data = json.loads(kuiper("info", path, "--json")[1])
+    assert data["operators"] == {"nn.Relu": 2, "my.Thing": 1, "pnnx.Input": 1, "pnnx.Output": 1}
+    assert data["inputs"] == [{"name": "pnnx_input_0", "shape": [3], "dtype": "f32"}]
+    assert data["outputs"] == [{"name": "pnnx_output_0", "shape": [3], "dtype": "f32"}]
+    assert data["multiply_adds"] is None
 
 
 # ------------------------------------------------------------------------------------------- check

@@ -40,7 +40,10 @@ def test_shapes_in_order_and_by_name() -> None:
 
 
 def test_shapes_that_fit_no_input() -> None:
-    with pytest.raises(InputError, match=r"input 'image' has no complete shape .*\(1,3,\?,\?\)f32.*--shape"):
+    with pytest.raises(
+        InputError,
+        match=r"the shape of input image: \(1,3,\?,\?\)f32 is not complete in the file: give it with --shape",
+    ):
         input_shapes([], INPUTS)
     with pytest.raises(InputError, match="the model has only 2 inputs"):
         input_shapes(["1,3,8,9", "2", "3"], INPUTS)

@@ -77,7 +77,7 @@ def _report_supported(path: Path, model: Model, as_json: bool) -> None:
     from .info import operator_counts
 
     differences = mismatches(model)
-    counts = operator_counts(model)
+    counts = operator_counts(model.graph)
     if as_json:
         outputs = [
             {"name": o.name, "shape": o.shape, "dtype": o.dtype.name if o.dtype else None} for o in model.outputs

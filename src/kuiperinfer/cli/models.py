@@ -85,9 +85,7 @@ def input_shapes(texts: Sequence[str], inputs: Sequence[ValueInfo]) -> dict[str,
     for info in inputs:
         if info.name not in given:
             if info.shape is None or None in info.shape:
-                raise InputError(
-                    f"input '{info.name}' has no complete shape in the file ({info}): give it with --shape"
-                )
+                raise InputError(f"the shape of input {info} is not complete in the file: give it with --shape")
             given[info.name] = tuple(dim for dim in info.shape if dim is not None)
         elif info.shape is not None and len(info.shape) != len(given[info.name]):
             raise ShapeError(f"--shape: input '{info.name}' has {len(info.shape)} dimensions, {info}")
