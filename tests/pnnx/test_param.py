@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
 
 import pytest
@@ -509,6 +511,19 @@ def test_a_million_inputs_are_too_many() -> None:
         read(cat)
     with settings(max_line_bytes=1 << 22), pytest.raises(ResourceLimitError, match=r"settings.max_operator_operands"):
         read(cat)
+
+
+def test_reading_leaves_the_cycle_collector_as_it_was() -> None:
+    for content in (PLAIN, "nonsense"):
+        with contextlib.suppress(ModelFileError):
+            read(content)
+        assert gc.isenabled()
+    gc.disable()
+    try:
+        read(PLAIN)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("filler", ["\n", " ", "x", "\r\n", "x\n", "("])

@@ -82,7 +82,7 @@ def _parse_float(text: str) -> float:
     _check_length(text)
     value = float(text.removesuffix(".0") if "nan" in text else text)
     if math.isinf(value) and "inf" not in text:
-        raise ModelFileError(f"the number {text} is out of range; expected a magnitude below 1.8e308")
+        raise ModelFileError(f"the number {_shortened(text)} is out of range; expected a magnitude below 1.8e308")
     return value
 
 
@@ -145,9 +145,16 @@ def parameter(value: ParameterValue | list[int] | list[float] | list[str] | list
             f"the parameter value {value!r} has a blank or a control character, which the format cannot hold"
         )
     try:
-        return parse_parameter(text)
+        found = parse_parameter(text)
     except ModelFileError as error:
         raise InputError(f"the parameter value {_shortened(repr(value))} cannot be read back: {error}") from error
+    if (
+        isinstance(value, (tuple, list))
+        and any(isinstance(item, str) for item in value)
+        and found.value != tuple(value)
+    ):
+        raise InputError(f"the list of strings {_shortened(repr(value))} would not read back as it is")
+    return found
 
 
 def float_to_text(value: float) -> str:
@@ -213,10 +220,7 @@ def _list_to_text(values: Sequence[object]) -> str:
     items: list[Any] = [value.item() if isinstance(value, np.generic) else value for value in values]
     kinds = {type(item) for item in items}
     if kinds <= {str}:
-        text = f"({','.join(map(str, items))})"
-        if _parse(text) != tuple(items):
-            raise InputError(f"the list of strings {_shortened(repr(values))} would not read back as it is")
-        return text
+        return f"({','.join(map(str, items))})"
     widest: Callable[[Any], Any] | None = next((kind for kind in (complex, float, int) if kind in kinds), None)
     if widest is None or not kinds <= {int, float, complex}:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
