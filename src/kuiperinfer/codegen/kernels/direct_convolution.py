@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from ..epilogue import Epilogue
 from ..layout import ImageLayout
 from ..spec import KernelSpec
 from ..target import Target
+
+
+UNROLL = 4  # input channels of one turn of the innermost loop: enough to hide its jump, few enough to compile fast
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class DirectConvolutionSpec(KernelSpec):
             self._emit_rows(code, (source, weights, bias, out, extra), image, 0, first_row, last_row, rest)
 
     def _emit_rows(
-        self, code: Code, operands: tuple, image: Index, group: Index, first: Index, last: Index, blocks: int
+        self, code: Code, operands: tuple[Any, ...], image: Index, group: Index, first: Index, last: Index, blocks: int
     ) -> None:
         """All tiles of the output rows [first, last) of `blocks` blocks."""
         source, weights, bias, out, extra = operands
@@ -141,6 +145,58 @@ class DirectConvolutionSpec(KernelSpec):
             return ()
 
         code.loop(first, last, 1, row, at_least_once=True)
+
+    def emit_product(self, code: Code, source: Vector, weights: Vector, out: Vector) -> None:
+        """All tiles of all blocks of a 1×1 convolution of one row, without bias: what Winograd's matrix products are."""
+        full, rest = divmod(self.output.blocks, self.tile_blocks)
+
+        def group(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            self._emit_blocks(code, source, weights, out, code.mul(number, self.tile_blocks), self.tile_blocks)
+            return ()
+
+        code.loop(0, full, 1, group)
+        if rest:
+            self._emit_blocks(code, source, weights, out, full * self.tile_blocks, rest)
+
+    def emit_product_group(self, code: Code, source: Vector, weights: Vector, out: Vector, group: Index) -> None:
+        """The same for one share of `tile_blocks` blocks."""
+        full, rest = divmod(self.output.blocks, self.tile_blocks)
+        first = code.mul(group, self.tile_blocks)
+        if rest == 0:
+            self._emit_blocks(code, source, weights, out, first, self.tile_blocks)
+        elif full == 0:
+            self._emit_blocks(code, source, weights, out, 0, rest)
+        else:
+            with code.when(code.less(group, full)):
+                self._emit_blocks(code, source, weights, out, first, self.tile_blocks)
+            with code.when(code.less(full - 1, group)):
+                self._emit_blocks(code, source, weights, out, first, rest)
+
+    def _emit_blocks(self, code: Code, source: Vector, weights: Vector, out: Vector, first: Index, count: int) -> None:
+        """The tiles of `count` blocks of the only row, from block `first` on, without bias."""
+        lanes = code.target.lanes
+        block_weights = self.input_blocks * self.channels_a_block * lanes
+        start = code.at(weights, code.mul(first, block_weights))
+        to = code.at(out, code.mul(first, self.output.block_stride))
+        zeros = [code.splat(0.0)] * count
+
+        def tile(x: Index, width: int) -> None:
+            place = code.at(source, code.mul(x, self.input.pixel))
+            sums = self._emit_tile(code, place, start, zeros, width, block_weights)
+            for block in range(count):
+                for pixel in range(width):
+                    shift = block * self.output.block_stride + pixel * self.output.pixel
+                    target = code.at(to, code.add(code.mul(x, self.output.pixel), shift))
+                    code.store(sums[block * width + pixel], target, align=lanes * 4)
+
+        def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            tile(x, self.tile)
+            return ()
+
+        whole, left = divmod(self.output.width, self.tile)
+        code.loop(0, whole * self.tile, self.tile, whole_tile)
+        if left:
+            tile(whole * self.tile, left)
 
     def _input_start(self, code: Code, group: Index) -> Index:
         """Where the input channels of a share of output blocks begin: with groups, not at the first block."""
@@ -193,19 +249,27 @@ class DirectConvolutionSpec(KernelSpec):
         blocks: int,
         block_weights: int,
     ) -> Sequence[Vector]:
-        """One kernel position: every channel of a block, for every pixel of the tile."""
-        lanes, new = code.target.lanes, list(sums)
-        for channel in range(self.channels_a_block):
-            vectors = [
-                code.load(code.at(weights, block * block_weights + channel * lanes), align=lanes * 4)
-                for block in range(blocks)
-            ]
-            for pixel in range(width):
-                place = pixel * self.stride[1] * self.input.pixel + channel * self.input.channel
-                value = code.load_splat(code.at(source, place))
-                for block in range(blocks):
-                    new[block * width + pixel] = code.fma(value, vectors[block], new[block * width + pixel])
-        return new
+        """One kernel position: every channel of a block, for every pixel of the tile; a few channels a turn of the loop."""
+        lanes = code.target.lanes
+        turn = UNROLL if self.channels_a_block % UNROLL == 0 else self.channels_a_block
+
+        def channels(first: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
+            new = list(sums)
+            turn_weights = code.at(weights, code.mul(first, lanes))
+            turn_source = code.at(source, code.mul(first, self.input.channel))
+            for channel in range(turn):
+                vectors = [
+                    code.load(code.at(turn_weights, block * block_weights + channel * lanes), align=lanes * 4)
+                    for block in range(blocks)
+                ]
+                for pixel in range(width):
+                    place = pixel * self.stride[1] * self.input.pixel + channel * self.input.channel
+                    value = code.load_splat(code.at(turn_source, place))
+                    for block in range(blocks):
+                        new[block * width + pixel] = code.fma(value, vectors[block], new[block * width + pixel])
+            return new
+
+        return code.loop(0, self.channels_a_block, turn, channels, sums)
 
 
 def choose_tile(output_width: int, blocks: int, target: Target, blocks_a_group: int = 0) -> tuple[int, int]:

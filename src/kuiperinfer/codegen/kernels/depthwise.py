@@ -1,0 +1,116 @@
+"""Depthwise convolution: every channel by its own filter. A few output pixels stay in registers while the filter goes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import Array
+from ..builder import Code, Index, Vector
+from ..epilogue import Epilogue
+from ..layout import ImageLayout
+from ..spec import KernelSpec
+
+
+@dataclass(frozen=True)
+class DepthwiseSpec(KernelSpec):
+    """One filter a channel. Arguments: input, packed weights, bias, output, then those of the epilogue.
+
+    A task is `rows` output rows of one block of channels; the input's halo holds the padding.
+    """
+
+    input: ImageLayout
+    output: ImageLayout
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]
+    epilogue: Epilogue
+    tile: int
+    rows: int
+
+    @property
+    def chunks(self) -> int:
+        """Shares of the output's height."""
+        return -(-self.output.height // self.rows)
+
+    @property
+    def tasks(self) -> int:
+        return self.output.batch * self.output.blocks * self.chunks
+
+    @property
+    def flops(self) -> int:
+        return 2 * int(np.prod(self.output.shape)) * self.kernel[0] * self.kernel[1]
+
+    @property
+    def traffic(self) -> int:
+        return 4 * (int(np.prod(self.input.shape)) + int(np.prod(self.output.shape)))
+
+    def emit(self, code: Code) -> None:
+        source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
+        lanes = code.target.lanes
+        plane, chunk = code.divmod(code.task, self.chunks)
+        image, block = code.divmod(plane, self.output.blocks)
+        first = code.mul(chunk, self.rows)
+        last = code.min(code.add(first, self.rows), self.output.height)
+        weights = code.at(weights, code.mul(block, self.kernel[0] * self.kernel[1] * lanes))
+        start = code.load(code.at(bias, code.mul(block, lanes)), align=lanes * 4)
+        shift = self.input.origin - self.padding[0] * self.input.row - self.padding[1] * self.input.pixel
+        place = code.add(code.mul(image, self.input.image), code.mul(block, self.input.block_stride))
+        source = code.at(source, code.add(place, shift))
+        place = code.add(code.mul(image, self.output.image), code.mul(block, self.output.block_stride))
+        out = code.at(out, code.add(place, self.output.origin))
+        operands = self.epilogue.seek(code, extra, image, block)
+
+        def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            line = code.at(source, code.mul(y, self.stride[0] * self.input.row))
+            to = code.at(out, code.mul(y, self.output.row))
+
+            def tile(x: Index, width: int) -> None:
+                sums = self._tile(
+                    code, code.at(line, code.mul(x, self.stride[1] * self.input.pixel)), weights, start, width
+                )
+                for pixel, value in enumerate(sums):
+                    value = self.epilogue.emit(code, value, operands, 0, y, x, pixel)
+                    code.store(value, code.at(to, code.add(code.mul(x, lanes), pixel * lanes)), align=lanes * 4)
+
+            def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                tile(x, self.tile)
+                return ()
+
+            full, rest = divmod(self.output.width, self.tile)
+            code.loop(0, full * self.tile, self.tile, whole_tile)
+            if rest:
+                tile(full * self.tile, rest)
+            return ()
+
+        code.loop(first, last, 1, row, at_least_once=True)
+
+    def _tile(self, code: Code, source: Vector, weights: Vector, start: Vector, width: int) -> list[Vector]:
+        """The sums of `width` output pixels; an input pixel is loaded once for all that need it."""
+        lanes = code.target.lanes
+        sums = [start] * width
+        for ky in range(self.kernel[0]):
+            line = code.at(source, ky * self.dilation[0] * self.input.row)
+            filters = [
+                code.load(code.at(weights, (ky * self.kernel[1] + kx) * lanes), align=lanes * 4)
+                for kx in range(self.kernel[1])
+            ]
+            pixels: dict[int, Vector] = {}
+            for pixel in range(width):
+                for kx, factor in enumerate(filters):
+                    place = pixel * self.stride[1] + kx * self.dilation[1]
+                    if place not in pixels:
+                        pixels[place] = code.load(code.at(line, place * self.input.pixel), align=lanes * 4)
+                    sums[pixel] = code.fma(pixels[place], factor, sums[pixel])
+        return sums
+
+
+def pack_depthwise(weight: Array, lanes: int) -> Array:
+    """Weights (C, 1, KH, KW) as (block, position, lane), padded with zeros."""
+    channels, _, height, width = weight.shape
+    packed = np.zeros((-(-channels // lanes) * lanes, height * width), np.float32)
+    packed[:channels] = weight.reshape(channels, -1)
+    return np.ascontiguousarray(packed.reshape(-1, lanes, height * width).transpose(0, 2, 1))
