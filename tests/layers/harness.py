@@ -62,7 +62,8 @@ def to_torch(value: Any) -> Any:
     """Arrays as tensors that share nothing with them."""
     if isinstance(value, np.ndarray):
         if value.dtype == BFLOAT16_STORAGE:
-            return torch.from_numpy(np.ascontiguousarray(value["bfloat16"]).view(np.int16)).view(torch.bfloat16)
+            bits = np.array(value["bfloat16"], order="C").view(np.int16)
+            return torch.from_numpy(bits).view(torch.bfloat16)
         return torch.from_numpy(value.copy())
     return [to_torch(item) for item in value] if isinstance(value, list) else value
 

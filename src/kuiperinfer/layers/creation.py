@@ -273,15 +273,16 @@ class ARange(Layer):
     dtype: DType | None = None
 
     def infer(self, end: Spec, start: Spec = 0, step: Spec = 1) -> TensorSpec:
-        first, last, stride, dtype = self._range(end, start, step)
-        return TensorSpec((_count(first, last, stride),), dtype)
+        count, _, _, dtype = self._range(end, start, step)
+        return TensorSpec((count,), dtype)
 
     def forward(self, end: Value, start: Value = 0, step: Value = 1) -> Array:
-        first, last, stride, dtype = self._range(end, start, step)
+        count, first, stride, dtype = self._range(end, start, step)
         exact = np.int64 if dtype.kind == "int" else np.float64
-        return np.arange(_count(first, last, stride)).astype(exact) * exact(stride) + exact(first)
+        return np.arange(count).astype(exact) * exact(stride) + exact(first)
 
-    def _range(self, end: Spec, start: Spec, step: Spec) -> tuple[float, float, float, DType]:
+    def _range(self, end: Spec, start: Spec, step: Spec) -> tuple[int, float, float, DType]:
+        """How many numbers, the first, the step, and the dtype."""
         first, last, stride = (known_scalar(*given) for given in ((start, "start"), (end, "end"), (step, "step")))
         if isinstance(first, complex) or isinstance(last, complex) or isinstance(stride, complex):
             raise DTypeError("start, end and step: expected real numbers, found a complex one")
@@ -291,19 +292,16 @@ class ARange(Layer):
         found = f"start={first}, end={last}, step={stride}"
         if not all(map(math.isfinite, (first, last, stride))):
             raise InputError(f"expected finite numbers, found {found}")
-        if dtype.kind == "int":
+        if dtype is i64:  # where PyTorch cuts first and counts exactly; for other dtypes it counts in float64
             first, last, stride = int(first), int(last), int(stride)
         if not stride:
             raise InputError(f"step: expected a number other than 0, found {found}")
         if (last - first) * stride < 0:
             raise InputError(f"end lies on the other side of start than step points to: {found}")
-        return first, last, stride, dtype
-
-
-def _count(start: float, end: float, step: float) -> int:
-    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
-        return -((start - end) // step)
-    return math.ceil((end - start) / step)
+        count = int(-((first - last) // stride)) if dtype is i64 else math.ceil((last - first) / stride)
+        if dtype.kind == "int":
+            first, stride = int(first), int(stride)
+        return count, first, stride, dtype
 
 
 # ------------------------------------------------------------------------------------------- random numbers

@@ -231,7 +231,8 @@ class TensorSplit(_Parting):
     def _bounds(self, shape: Ints, indices: Any, sections: Any, either: Any) -> list[tuple[int, int]]:
         size = self._size(shape)
         if either is not None:
-            indices, sections = (either, None) if getattr(either, "ndim", 0) else (None, either)
+            listed = isinstance(either, (list, tuple)) or getattr(either, "ndim", 0)
+            indices, sections = (either, None) if listed else (None, either)
         if (indices is None) == (sections is None):
             raise InputError("expected either indices or sections")
         if sections is not None:
