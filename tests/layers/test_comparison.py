@@ -173,6 +173,12 @@ def test_none_stands_for_false() -> None:
     check(Case("torch.where", lambda c: torch.where(c, False, 1.5), [TENSORS["bool"]], params, names=["condition"]))
 
 
+@pytest.mark.parametrize("label", TENSORS)
+def test_indices_of_what_is_not_zero(label: str) -> None:
+    check(Case("aten::nonzero", torch.nonzero, [TENSORS[label]]))
+    check(Case("aten::where", lambda x: list(torch.where(x)), [TENSORS[label]]))
+
+
 # ------------------------------------------------------------------------------------------- closeness and refusals
 
 

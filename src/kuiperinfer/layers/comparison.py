@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import Array, DType, TensorSpec, bool_
+from ..dtypes import Array, DType, TensorSpec, bool_, i64, widen
 from ..errors import DTypeError, ShapeError
-from .base import Layer, register
+from .base import Layer, Spec, Value, known_array, register
 from .promotion import Operand, OperandSpec, common_arrays, common_spec
 
 # ------------------------------------------------------------------------------------------- order and equality
@@ -409,3 +409,29 @@ class Where(Layer):
     def forward(self, condition: Array, input: Operand | None, other: Operand | None) -> Array:
         chosen = common_arrays(*(False if operand is None else operand for operand in (input, other)))
         return np.where(condition != 0, *chosen)
+
+
+@register("torch.nonzero", "aten::nonzero")
+@dataclass(frozen=True, kw_only=True)
+class Nonzero(Layer):
+    """The indices of all elements that are not 0, a row for each. (*) -> (K, dimensions) i64. torch.nonzero"""
+
+    def infer(self, input: TensorSpec) -> Spec:
+        count = int(np.count_nonzero(widen(known_array(input))))
+        return TensorSpec((count, input.ndim), i64)
+
+    def forward(self, input: Array) -> Value:
+        return np.argwhere(input)
+
+
+@register("aten::where", "aten::nonzero_numpy")
+@dataclass(frozen=True, kw_only=True)
+class NonzeroLists(Nonzero):
+    """The same as a list of vectors, one a dimension. torch.where(condition)"""
+
+    def infer(self, input: TensorSpec) -> Spec:
+        count, ndim = super().infer(input).shape
+        return [TensorSpec((count,), i64) for _ in range(max(ndim, 1))]
+
+    def forward(self, input: Array) -> Value:
+        return list(np.nonzero(np.atleast_1d(input)))
