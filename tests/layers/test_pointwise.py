@@ -147,3 +147,4 @@ def test_refused():
 def test_left_over_operators():
     check(Case("aten::log2", torch.log2, [random(4, low=0.1)]))
     check(Case("aten::signbit", torch.signbit, [torch.tensor([-1.0, -0.0, 0.0, math.nan, -math.inf])]))
+    check(Case("aten::div", lambda x, y, mode: torch.div(x, y, rounding_mode=mode), [random(9), random(9), "trunc"]))

@@ -19,7 +19,7 @@ _UNARY = (
     "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt sign "
     "sin sinh sqrt square tan tanh trunc"
 )
-_BINARY = "atan2 div floor_divide fmod logaddexp mul pow remainder"
+_BINARY = "atan2 floor_divide fmod logaddexp mul pow remainder"
 _OPERATORS = "and or xor lshift rshift"
 
 # The formula of each operator by the number of its inputs. A scale of `add` and `sub` is the third.

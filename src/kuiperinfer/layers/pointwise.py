@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial import polynomial
@@ -135,13 +135,14 @@ class Sum(Layer):
         return _parsed(formula), bool(alpha) if dtype is bool_ else alpha
 
 
-@register("torch.div", "torch.divide")
+@register("torch.div", "torch.divide", "aten::div")
 @dataclass(frozen=True, kw_only=True)
 class Quotient(Layer):
     """input / other, rounded down with `floor`, towards zero with `trunc`. (*), (*) -> (*). torch.div"""
 
     rounding_mode: str | None = None
 
+    schemas: ClassVar[Mapping[int, str]] = {3: "input other rounding_mode"}
     widens = False
 
     def __post_init__(self) -> None:
