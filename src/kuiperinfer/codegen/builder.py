@@ -190,6 +190,12 @@ class Code:
         zeros = ir.Constant(ir.VectorType(I32, self.target.lanes), None)
         return self.builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
+    def prefetch(self, pointer: ir.Value) -> None:
+        """Asks for a cache line that will be read soon; it may lie outside of any buffer."""
+        kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
+        function = self._intrinsic("llvm.prefetch.p0", kind)
+        self.builder.call(function, [pointer, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)])
+
     def load_splat(self, pointer: ir.Value) -> Vector:
         """One float of memory in every lane."""
         return self.broadcast(self.load_float(pointer))
@@ -213,13 +219,19 @@ class Code:
         return self.builder.call(self._intrinsic(intrinsic, kind), list(arguments))
 
     def maximum(self, a: Vector, b: Vector) -> Vector:
-        """The larger; NaN if either is NaN, as PyTorch has it."""
+        """The larger; NaN if either is NaN, as PyTorch has it. One instruction where one of them is a known number."""
+        for constant, other in ((a, b), (b, a)):
+            if _is_number(constant):
+                return self.clamp_low(other, constant)
         b_or_nan = self.builder.fcmp_unordered("ule", a, b)  # a <= b, or one is NaN
         larger = self.builder.select(b_or_nan, b, a)
         return self.builder.select(self.builder.fcmp_unordered("uno", a, a), a, larger)
 
     def minimum(self, a: Vector, b: Vector) -> Vector:
         """The smaller; NaN if either is NaN."""
+        for constant, other in ((a, b), (b, a)):
+            if _is_number(constant):
+                return self.clamp_high(other, constant)
         b_or_nan = self.builder.fcmp_unordered("uge", a, b)
         smaller = self.builder.select(b_or_nan, b, a)
         return self.builder.select(self.builder.fcmp_unordered("uno", a, a), a, smaller)
@@ -328,3 +340,10 @@ class Code:
     def less(self, a: Index, b: Index) -> ir.Value:
         """a < b as an i1."""
         return self.builder.icmp_signed("<", self.index(a), self.index(b))
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Whether a vector is constant and without NaN."""
+    if not isinstance(value, ir.Constant) or not isinstance(value.constant, list):
+        return False
+    return all(lane.constant == lane.constant for lane in value.constant)

@@ -6,7 +6,8 @@ infer(tree, [spec, spec])       shape and dtype beforehand
 str(tree)                       the text again
 """
 
-from .activations import ACTIVATIONS
+from .activations import ACTIVATIONS, ALL_FUNCTIONS
+from .comparisons import COMPARISONS
 from .derivative import derivative, gradients
 from .evaluate import evaluate, infer
 from .functions import FUNCTIONS, Function
@@ -16,6 +17,8 @@ from .tree import Call, Expression, ListNode, Literal, Operand, operands, revers
 
 __all__ = [
     "ACTIVATIONS",
+    "ALL_FUNCTIONS",
+    "COMPARISONS",
     "FUNCTIONS",
     "Call",
     "Expression",

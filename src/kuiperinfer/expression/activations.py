@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..dtypes import Array
+from .comparisons import COMPARISONS
 from .erf import erf
 from .functions import FUNCTIONS, Function
 
@@ -155,4 +156,4 @@ _ROWS = (
 )
 
 ACTIVATIONS: dict[str, Function] = {row.name: row for row in _ROWS}
-ALL_FUNCTIONS: dict[str, Function] = FUNCTIONS | ACTIVATIONS
+ALL_FUNCTIONS: dict[str, Function] = FUNCTIONS | ACTIVATIONS | COMPARISONS

@@ -26,8 +26,8 @@ def parse(text: str, *, operand_count: int | None = None, as_list: bool = False,
     """The tree of an expression's text.
 
     `operand_count`: how many operands there are, if that is to be checked. `as_list`: a list is wanted, whose items may also
-    stand side by side without brackets. `internal`: the text is this package's own, and may call `ACTIVATIONS` too. A text
-    that is one word, such as `a` or `torch.float`, is that word.
+    stand side by side without brackets. `internal`: the text is this package's own, and may call `ACTIVATIONS` and
+    `COMPARISONS` too. A text that is one word, such as `a` or `torch.float`, is that word.
 
     Raises `ExpressionError` with the column of the mistake. Definition: `expand_expression` of PNNX's `ir.cpp`.
     """

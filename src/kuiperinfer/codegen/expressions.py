@@ -1,0 +1,113 @@
+"""Expressions as vector code: every distinct subtree once, constant ones beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..dtypes import TensorSpec, bool_, f32, result_type
+from ..errors import CompileError, KuiperError
+from ..expression import ALL_FUNCTIONS, Call, Expression, ListNode, Literal, Operand, evaluate, infer
+from ..expression.tree import fold
+from ..passes.fused import parse
+from .builder import Code, Vector
+from .vector_math import VECTOR_FUNCTIONS, Lanes
+
+Value: TypeAlias = "Lanes | float"
+
+
+def emit_expression(code: Code, text: str, operand: Callable[[int], Vector]) -> Vector:
+    """The value of an expression, as float32 vector; `operand(i)` gives that of `@i`, and is asked once for each.
+
+    Bools are 0 and 1. Raises `CompileError` for what `is_vectorizable` refuses.
+    """
+
+    def visit(node: Expression, children: Sequence[Value]) -> Value:
+        if isinstance(node, Operand):
+            return Lanes(code, operand(node.index))
+        if isinstance(node, Literal) and isinstance(node.value, (bool, int, float)):
+            return float(node.value)
+        if isinstance(node, Call) and node.function in VECTOR_FUNCTIONS:
+            if not any(isinstance(child, Lanes) for child in children):
+                return _number(node)
+            return _call(node.function, children)
+        raise CompileError(f"'{node}' cannot be part of a compiled expression")
+
+    result: Value = fold(parse(text), visit)
+    return result.value if isinstance(result, Lanes) else code.splat(result)
+
+
+def _number(node: Call) -> float:
+    try:
+        return float(evaluate(node, []))
+    except KuiperError as error:
+        raise CompileError(f"'{node}' has no value: {error}") from error
+
+
+def _call(name: str, arguments: Sequence[Value]) -> Value:
+    if name in _WITH_NUMBER and isinstance(arguments[1], float):
+        result = _WITH_NUMBER[name](arguments[0], arguments[1])
+        if result is not None:
+            return result
+    like = next(argument for argument in arguments if isinstance(argument, Lanes))
+    return VECTOR_FUNCTIONS[name].emit(*(like.same(argument) for argument in arguments))
+
+
+# ------------------------------------------------------------------------------------------- numbers as second argument
+
+# The powers that PyTorch calculates by other means too.
+_POWERS: Mapping[float, Callable[[Lanes], Lanes]] = {
+    1.0: lambda x: x,
+    2.0: lambda x: x * x,
+    3.0: lambda x: x * x * x,
+    -1.0: lambda x: 1.0 / x,
+    -2.0: lambda x: 1.0 / (x * x),
+    0.5: lambda x: x.sqrt(),
+    -0.5: lambda x: 1.0 / x.sqrt(),
+}
+
+
+def _power(x: Any, exponent: float) -> Lanes | None:
+    return _POWERS[exponent](x) if exponent in _POWERS else None
+
+
+def _divide(x: Any, divisor: float) -> Lanes | None:
+    """By a power of two: multiplied by its inverse, which is exact."""
+    mantissa, exponent = abs(divisor).hex().partition("p")[::2]
+    is_power = mantissa == "0x1.0000000000000" and abs(int(exponent)) < 126
+    return x * (1 / divisor) if is_power else None
+
+
+_WITH_NUMBER: Mapping[str, Callable[[Any, float], Lanes | None]] = {"pow": _power, "div": _divide}
+
+
+# ------------------------------------------------------------------------------------------- what can be emitted
+
+
+def is_vectorizable(tree: Expression, specs: Sequence[Any]) -> bool:
+    """Whether `emit_expression` gives an expression's value, the operands being of these specs (tensors or numbers).
+
+    All is calculated in float32. So every function has to calculate in that dtype, where PyTorch's promotion of its arguments
+    counts, and the result has to be f32 or bool; integers and bools may be arguments beside floats.
+    """
+    numbers = {index: spec for index, spec in enumerate(specs) if not isinstance(spec, TensorSpec)}
+
+    def visit(node: Expression, children: Sequence[Any]) -> Any:
+        """The spec of a node; None for what cannot be emitted."""
+        if isinstance(node, ListNode) or any(child is None for child in children):
+            return None
+        if isinstance(node, Operand):
+            return None if node.index in numbers else specs[node.index].like()
+        if isinstance(node, Literal):
+            return node.value if isinstance(node.value, (bool, int, float)) else None
+        assert isinstance(node, Call)
+        if node.function not in VECTOR_FUNCTIONS:
+            return None
+        spec = infer(Call(node.function, tuple(Operand(i) for i in range(len(children)))), children)
+        if not isinstance(spec, TensorSpec):
+            return spec
+        function = ALL_FUNCTIONS[node.function]
+        return spec.like() if function.common(result_type(*children)) is f32 else None
+
+    result = fold(tree, visit)
+    return isinstance(result, TensorSpec) and result.dtype in (f32, bool_)
