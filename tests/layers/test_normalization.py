@@ -268,6 +268,11 @@ def test_rms_norm_module():
 # ------------------------------------------------------------------------------------------- across channels
 
 
+def test_local_response_norm_wider_than_the_channels():
+    [result] = run(Case("nn.LocalResponseNorm", None, [torch.ones(1, 3, 2)], {"size": 10**12, "beta": 1.0}))
+    assert abs(result - 1).max() < 1e-6
+
+
 @pytest.mark.parametrize("size", range(1, 8))
 def test_local_response_norm(size):
     params = {"size": size, "alpha": 0.3, "beta": 0.6, "k": 0.9}

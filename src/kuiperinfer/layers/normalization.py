@@ -341,9 +341,9 @@ class LocalResponseNorm(Layer):
         channels = input.shape[1]
         square = np.square(input.astype(np.float64))
         total = np.zeros_like(square)
-        for shift in range(-(self.size // 2), (self.size - 1) // 2 + 1):
+        before, after = min(self.size // 2, channels - 1), min((self.size - 1) // 2, channels - 1)
+        for shift in range(-before, after + 1):
             here = slice(max(0, -shift), channels - max(0, shift))
             there = slice(max(0, shift), channels + min(0, shift))
-            if abs(shift) < channels:
-                total[:, here] += square[:, there]
+            total[:, here] += square[:, there]
         return np.asarray(input / (self.k + self.alpha / self.size * total) ** self.beta)
