@@ -254,8 +254,9 @@ class AvgPool(_Pool):
 @register("nn.LPPool3d", "F.lp_pool3d", ndim=3)
 @dataclass(frozen=True, kw_only=True)
 class LPPool(_Pool):
-    """The power average of each window: (sum of x ** norm_type) ** (1 / norm_type), where a negative sum keeps its sign
-    as PyTorch leaves it. (N, C, *size) or (C, *size) -> (N, C, *size'). torch.nn.LPPool2d"""
+    """The norm of each window: (sum of x ** norm_type) ** (1 / norm_type), the largest magnitude for infinity and the
+    smallest for -infinity; signs are left to the powers. (N, C, *size) or (C, *size) -> (N, C, *size'). torch.nn.LPPool2d
+    """
 
     norm_type: Any
 
@@ -265,7 +266,7 @@ class LPPool(_Pool):
             raise ShapeError(f"norm_type: expected a number other than 0, found {self.norm_type!r}")
 
     def infer(self, input: TensorSpec, kernel_size: Spec = None, stride: Spec = None) -> TensorSpec:
-        self._expect_input(input, "bool", "int", "float")
+        self._expect_input(input, "float", *(() if math.isinf(self.norm_type) else ("bool", "int")))
         powers = result_type(input, self.norm_type)
         if powers.kind != "float" and powers is not i64:
             raise DTypeError(
@@ -277,6 +278,9 @@ class LPPool(_Pool):
 
     def forward(self, input: Array, kernel_size: Value = None, stride: Value = None) -> Array:
         windows = self.windows(input.shape, kernel_size, stride)
+        if math.isinf(self.norm_type):
+            sign = input.dtype.type(math.copysign(1, self.norm_type))
+            return sign * _reduce(sign * np.abs(input), windows, lowest(input.dtype), np.maximum)
         powers = input.astype(result_type(TensorSpec.of(input), self.norm_type).compute) ** self.norm_type
         average = _average(powers, windows, with_padding=True, divisor=None)
         total = np.sign(average) * np.maximum(np.abs(average), 0) * math.prod(axis.kernel for axis in windows)
