@@ -126,6 +126,54 @@ def test_every_dtype(dtype: torch.dtype) -> None:
     check(Case("nn.Embedding", lambda i: x[i], [T([[2, 0], [1, 1]])], weights={"weight": x}))
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1, 2])
+def test_index_add(dim: int) -> None:
+    for x in (X, X.int(), T(5.0), random(2, 3, 4)):
+        for index in (
+            T([0, 2]),
+            T([1, 1]),
+            T(1),
+            T([3]),
+            T([-1]),
+            T([], dtype=torch.long),
+            T([[0]]),
+            T([0], dtype=torch.int32),
+        ):
+            for source in (X[:2], X[:, :2], X[:1], X[0], T(2.0), X[:0], random(2, 3, 1), random(2, 3, 2), X[:2].int()):
+                for alpha in (1, 1.5):
+                    check_like_torch(
+                        Case("aten::index_add", lambda x, i, s, a=alpha: x.index_add(dim, i, s, alpha=a), [x, index, source],
+                             {"dim": dim, "alpha": alpha}, names=["input", "index", "source"])
+                    )  # fmt: skip
+
+
+def test_take() -> None:
+    for x in (X, T(5.0), torch.zeros(0), random(4, 3).t(), X.bfloat16(), X > 0):
+        for index in (
+            T([0, 5]),
+            T([[-1]]),
+            T(0),
+            T([12]),
+            T([-13]),
+            T([], dtype=torch.long),
+            T([0], dtype=torch.int32),
+        ):
+            check_like_torch(Case("aten::take", torch.take, [x, index]))
+
+
+def test_one_hot() -> None:
+    for classes in (-1, 3, 2, 0, -2):
+        for x in (T([0, 2]), T(1), T([[0, 1]]), T([-1]), T([], dtype=torch.long), T([1], dtype=torch.int32), T([1.0])):
+            check_like_torch(
+                Case(
+                    "aten::one_hot",
+                    lambda x, c=classes: torch.nn.functional.one_hot(x, c),
+                    [x],
+                    {"num_classes": classes},
+                )
+            )
+
+
 # ------------------------------------------------------------------------------------------- masks
 
 

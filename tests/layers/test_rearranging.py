@@ -27,6 +27,10 @@ OPERATORS: list[tuple[str, dict[str, Any], Callable[..., Any]]] = [
     *(("torch.tril", {"diagonal": k}, lambda x, k=k: torch.tril(x, k)) for k in [0, 1, -1, 9, -9]),
     *(("torch.triu", {"diagonal": k}, lambda x, k=k: torch.triu(x, k)) for k in [0, 1, -1, 9, -9]),
     *(
+        ("aten::diagonal", {"offset": k, "dim1": a, "dim2": b}, lambda x, k=k, a=a, b=b: x.diagonal(k, a, b))
+        for k, a, b in [(0, 0, 1), (1, 0, 1), (-9, 0, 1), (0, 1, 0), (0, 0, 0), (1, -1, -2), (0, 0, 2), (0, 0, 3)]
+    ),
+    *(
         ("torch.repeat_interleave", {"repeats": r, "dim": d}, lambda x, r=r, d=d: x.repeat_interleave(r, d))
         for r, d in [(2, None), (3, 0), (2, -1), (0, 0), (-1, 0), (2, 5)]
     ),

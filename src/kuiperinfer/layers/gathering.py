@@ -177,6 +177,86 @@ class IndexSelect(Layer):
         return input if not input.ndim else np.take(input, index.reshape(-1), axis=self.dim)
 
 
+@register("aten::index_add")
+@dataclass(frozen=True, kw_only=True)
+class IndexAdd(Layer):
+    """The input with slice i of `source`, times alpha, added to its slice index[i]. (A, B), (K), (K, B) -> (A, B).
+
+    torch.index_add
+    """
+
+    schemas: ClassVar[dict[int, str]] = {4: "input dim index source", 5: "input dim index source alpha"}
+
+    dim: int
+
+    def infer(self, input: TensorSpec, index: TensorSpec, source: TensorSpec, alpha: Spec = 1) -> TensorSpec:
+        axis = normalize_dim(self.dim, input.ndim)
+        expect_rank(index, 0, 1, what="index")
+        _expect_indices(index, (input.shape or (1,))[axis])
+        expect_same_kind(source, input, "source")
+        expect_in_range(alpha, input.dtype, "alpha")
+        expected = (*input.shape[:axis], index.size, *input.shape[axis + 1 :]) if input.shape else ()
+        if source.shape != expected or (not input.shape and index.size != 1):
+            raise ShapeError(f"source: expected shape {expected} for {index.size} indices, found {source.shape}")
+        return input.like()
+
+    def forward(self, input: Array, index: Array, source: Array, alpha: Value = 1) -> Array:
+        result = np.array(input)
+        axis = normalize_dim(self.dim, input.ndim)
+        added = _at_least_1d(source) * element(known_scalar(alpha, "alpha"), dtype_of(input))
+        np.add.at(np.moveaxis(_at_least_1d(result), axis, 0), index.reshape(-1), np.moveaxis(added, axis, 0))
+        return result
+
+
+@register("aten::take")
+@dataclass(frozen=True, kw_only=True)
+class Take(Layer):
+    """The elements at indices into the flattened input, of which negative ones count from the end. (*), (*') -> (*').
+
+    torch.take
+    """
+
+    widens: ClassVar[bool] = False
+
+    def infer(self, input: TensorSpec, index: TensorSpec) -> TensorSpec:
+        if index.dtype is not i64:
+            raise DTypeError(f"index: expected a tensor of i64, found {index}")
+        if index.value is not None:
+            check_range(index.value, input.size, "index", negative=True)
+        return input.like(index.shape)
+
+    def forward(self, input: Array, index: Array) -> Array:
+        return input.reshape(-1)[index]
+
+
+@register("aten::one_hot")
+@dataclass(frozen=True, kw_only=True)
+class OneHot(Layer):
+    """For every class number a row of zeros with a one in its place; -1 classes are as many as needed. (*) -> (*, C).
+
+    torch.nn.functional.one_hot
+    """
+
+    schemas: ClassVar[dict[int, str]] = {2: "input num_classes"}
+
+    num_classes: int = -1
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        if input.dtype is not i64:
+            raise DTypeError(f"input: expected a tensor of i64, found {input}")
+        if self.num_classes < 1 and not input.size:
+            raise ShapeError(f"num_classes={self.num_classes}, and there is no class number to count by")
+        classes = self._classes(known_array(input)) if self.num_classes == -1 else self.num_classes
+        _expect_indices(input, classes, "input")
+        return input.like((*input.shape, classes))
+
+    def forward(self, input: Array) -> Array:
+        return (input[..., None] == np.arange(self._classes(input))).astype(np.int64)
+
+    def _classes(self, input: Array) -> int:
+        return max(int(input.max()) + 1, 0) if self.num_classes == -1 else self.num_classes
+
+
 # ------------------------------------------------------------------------------------------- masks
 
 

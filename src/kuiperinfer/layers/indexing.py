@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -123,7 +124,11 @@ class Index(AnnotatedLayer):
         return input[_numpy_index(_entries(self._indices(expr), input.shape))]
 
     def _indices(self, expr: Any) -> Any:
-        return expr if self.expr is None else parse_indices(self.expr)
+        return expr if self.expr is None else self._constant
+
+    @cached_property
+    def _constant(self) -> list[Any]:
+        return parse_indices(self.expr or "")
 
 
 @register("Tensor.index_put", "aten::index_put")

@@ -175,11 +175,38 @@ class Diag(Layer):
         expect_rank(input, 1, 2)
         if input.ndim == 1:
             return input.like([input.size + abs(self.diagonal)] * 2)
-        rows, columns = input.shape
-        return input.like([max(0, min(rows + min(self.diagonal, 0), columns - max(self.diagonal, 0)))])
+        return input.like([_diagonal_length(input.shape[0], input.shape[1], self.diagonal)])
 
     def forward(self, input: Array) -> Array:
         return np.diag(input, self.diagonal)
+
+
+@register("aten::diagonal")
+@dataclass(frozen=True, kw_only=True)
+class Diagonal(Layer):
+    """The diagonals of matrices over two dimensions, as a new last dimension. (A, M, N) -> (A, K) for the last two.
+
+    torch.diagonal
+    """
+
+    widens: ClassVar[bool] = False
+    schemas: ClassVar[dict[int, str]] = {4: "input offset dim1 dim2"}
+
+    offset: int = 0
+    dim1: int = 0
+    dim2: int = 1
+
+    def infer(self, input: TensorSpec) -> TensorSpec:
+        rows, columns = distinct_dims((self.dim1, self.dim2), input.ndim)
+        rest = [size for dim, size in enumerate(input.shape) if dim not in (rows, columns)]
+        return input.like([*rest, _diagonal_length(input.shape[rows], input.shape[columns], self.offset)])
+
+    def forward(self, input: Array) -> Array:
+        return np.diagonal(input, self.offset, self.dim1, self.dim2)
+
+
+def _diagonal_length(rows: int, columns: int, offset: int) -> int:
+    return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
 @register("torch.tril", "aten::tril", lower=True)
