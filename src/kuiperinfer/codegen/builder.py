@@ -27,7 +27,7 @@ Index: TypeAlias = "int | ir.Value"
 Vector: TypeAlias = ir.Value
 Body: TypeAlias = Callable[[Index, Sequence[Vector]], Sequence[Vector]]
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F32 = ir.FloatType()
 PTR = ir.PointerType()
 
@@ -154,19 +154,24 @@ class Code:
         """Stores a vector or a float."""
         self.builder.store(value, pointer, align=align)
 
-    def load_first(self, pointer: ir.Value, count: Index, fill: float = 0.0) -> Vector:
-        """The first `count` floats of a vector, the other lanes `fill`; memory beyond is not touched."""
-        mask = self.mask(count)
-        name = f"llvm.masked.load.v{self.target.lanes}f32.p0"
-        kind = ir.FunctionType(self.vector_type, [PTR, I32, mask.type, self.vector_type])
-        return self.builder.call(self._intrinsic(name, kind), [pointer, ir.Constant(I32, 4), mask, self.splat(fill)])
+    def load_first(self, pointer: ir.Value, count: Index, fill: float = 0.0, element: ir.Type = F32) -> Vector:
+        """The first `count` elements of a vector (of floats unless told otherwise), the other lanes `fill`.
+
+        Memory beyond is not touched.
+        """
+        lanes, mask = self.target.lanes, self.mask(count)
+        kind = ir.VectorType(element, lanes)
+        filling = self.splat(fill) if element == F32 else ir.Constant(kind, [ir.Constant(element, int(fill))] * lanes)
+        signature = ir.FunctionType(kind, [PTR, I32, mask.type, kind])
+        name = f"llvm.masked.load.v{lanes}{_short(element)}.p0"
+        return self.builder.call(self._intrinsic(name, signature), [pointer, _alignment(element), mask, filling])
 
     def store_first(self, value: Vector, pointer: ir.Value, count: Index) -> None:
         """Stores the first `count` lanes."""
         mask = self.mask(count)
-        name = f"llvm.masked.store.v{self.target.lanes}f32.p0"
-        kind = ir.FunctionType(ir.VoidType(), [self.vector_type, PTR, I32, mask.type])
-        self.builder.call(self._intrinsic(name, kind), [value, pointer, ir.Constant(I32, 4), mask])
+        name = f"llvm.masked.store.v{self.target.lanes}{_short(value.type.element)}.p0"
+        signature = ir.FunctionType(ir.VoidType(), [value.type, PTR, I32, mask.type])
+        self.builder.call(self._intrinsic(name, signature), [value, pointer, _alignment(value.type.element), mask])
 
     def mask(self, count: Index) -> ir.Value:
         """A vector of bools, true in the first `count` lanes."""
@@ -190,12 +195,6 @@ class Code:
         zeros = ir.Constant(ir.VectorType(I32, self.target.lanes), None)
         return self.builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
-    def prefetch(self, pointer: ir.Value) -> None:
-        """Asks for a cache line that will be read soon; it may lie outside of any buffer."""
-        kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-        function = self._intrinsic("llvm.prefetch.p0", kind)
-        self.builder.call(function, [pointer, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)])
-
     def load_splat(self, pointer: ir.Value) -> Vector:
         """One float of memory in every lane."""
         return self.broadcast(self.load_float(pointer))
@@ -209,9 +208,9 @@ class Code:
     @staticmethod
     def overloaded(intrinsic: str, kind: ir.Type) -> str:
         """The full name of an LLVM intrinsic for floats, doubles or vectors of these."""
-        element = kind.element if isinstance(kind, ir.VectorType) else kind
-        count = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
-        return f"llvm.{intrinsic}.{count}{'f64' if element == ir.DoubleType() else 'f32'}"
+        if isinstance(kind, ir.VectorType):
+            return f"llvm.{intrinsic}.v{kind.count}{_short(kind.element)}"
+        return f"llvm.{intrinsic}.{_short(kind)}"
 
     def call(self, intrinsic: str, *arguments: ir.Value) -> ir.Value:
         """An intrinsic whose result has the type of its first argument."""
@@ -340,6 +339,17 @@ class Code:
     def less(self, a: Index, b: Index) -> ir.Value:
         """a < b as an i1."""
         return self.builder.icmp_signed("<", self.index(a), self.index(b))
+
+
+def _short(element: ir.Type) -> str:
+    """How the names of LLVM's intrinsics spell a type."""
+    if isinstance(element, ir.IntType):
+        return f"i{element.width}"
+    return "f64" if element == ir.DoubleType() else "f32"
+
+
+def _alignment(element: ir.Type) -> ir.Constant:
+    return ir.Constant(I32, element.width // 8 if isinstance(element, ir.IntType) else 4)
 
 
 def _is_number(value: ir.Value) -> bool:

@@ -185,17 +185,20 @@ class RuntimeGraph:
         input name and for an input whose annotated shape is not complete.
         """
         self._need_complete("infer")
-        given = dict(inputs or {})
+        return infer_shapes(self.topo_operators, self.complete_inputs(inputs or {}))
+
+    def complete_inputs(self, inputs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+        """The specs of all inputs, in file order: those given by name, the others as annotated. Errors as in `infer`."""
         known = [operator.name for operator in self.input_operators]
-        for name in given:
+        for name in inputs:
             if name not in known:
                 raise InputError(
                     f"there is no input '{name}'; the inputs are {', '.join(known)}{did_you_mean(name, known)}"
                 )
-        for operator in self.input_operators:
-            if operator.name not in given:
-                given[operator.name] = _annotated(operator.output_operands[0], operator.name)
-        return infer_shapes(self.topo_operators, given)
+        return {
+            operator.name: inputs.get(operator.name) or _annotated(operator.output_operands[0], operator.name)
+            for operator in self.input_operators
+        }
 
     def __str__(self) -> str:
         return graph_text(self.operators)

@@ -5,31 +5,69 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.lowering import KernelStep
-from ..codegen.target import Target
+from ..codegen.lowering import KernelStep, Step
 from ..dtypes import Array, TensorSpec
-from ..graph import RuntimeGraph
-from .plan import Plan, make_plan
+from ..errors import InputError, ShapeError
+from ..graph import RuntimeOperator
+from .plan import Plan
 from .session import Session
 from .team import team
 
+if TYPE_CHECKING:
+    from .model import Model
+
+_MOST_IDLE_SESSIONS = 4
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One step of a plan and the least time that it took: `kernel` is empty where the step runs the reference.
+
+    `flops` and `traffic` (bytes) are what the step has to do at least, 0 where that is not known.
+    """
+
+    operator: RuntimeOperator
+    kernel: str
+    seconds: float
+    flops: int
+    traffic: int
+
 
 class CompiledModel:
-    """Machine code and memory plan for one model and one set of input shapes. Immutable; may be called from many threads."""
+    """Machine code and a memory plan for one model and one set of input shapes; call it like the model.
 
-    def __init__(
-        self, graph: RuntimeGraph, inputs: dict[str, TensorSpec], target: Target, threads: int, *, exact: bool
-    ) -> None:
-        self.plan: Plan = make_plan(graph, inputs, target, exact=exact)
+    Immutable: it may be called from many threads at once, each call with memory of its own. Made by `Model.compile`.
+    """
+
+    def __init__(self, model: Model, plan: Plan, threads: int) -> None:
+        self.model = model
+        self.plan = plan
         self.threads = threads
         self._idle: list[Session] = []
         self._lock = threading.Lock()
 
-    def run(self, inputs: Sequence[Array], on_step: Callable[[int, float], None] | None = None) -> list[Array]:
+    def __call__(self, *arguments: Any) -> Array | tuple[Array, ...]:
+        """Runs on inputs of the shapes that this was compiled for; as `Model.__call__` otherwise."""
+        results = self.run(self._checked(self.model.convert(arguments)))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _checked(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        for info, array, spec in zip(self.model.inputs, arrays, self.plan.input_specs, strict=True):
+            if TensorSpec.of(array) != spec:
+                raise ShapeError(
+                    f"input '{info.name}': compiled for {spec}, found {TensorSpec.of(array)}; call the model itself, "
+                    f"or compile it for this shape"
+                )
+        return arrays
+
+    def run(
+        self, inputs: Sequence[Array], on_step: Callable[[int, Callable[[], None]], None] | None = None
+    ) -> list[Array]:
         """The flattened outputs for inputs in file order, of exactly the shapes and dtypes that this was compiled for."""
         arrays = [np.require(array, requirements=("C", "A")) for array in inputs]
         with self._lock:
@@ -40,10 +78,14 @@ class CompiledModel:
             return session.run(arrays, team(), on_step)
         finally:
             with self._lock:
-                self._idle.append(session)
+                if len(self._idle) < _MOST_IDLE_SESSIONS:
+                    self._idle.append(session)
 
-    def step_seconds(self, inputs: Sequence[Array], repeat: int = 10) -> list[float]:
-        """The least time of each step over `repeat` runs."""
+    def profile(self, *arguments: Any, repeat: int = 20) -> list[StepTime]:
+        """The least time of each step over `repeat` runs; without arguments on random input."""
+        arrays = self._checked(self.model.convert(arguments)) if arguments else self._random_inputs()
+        if repeat < 1:
+            raise InputError(f"repeat: expected at least 1, found {repeat}")
         best = [float("inf")] * len(self.plan.steps)
 
         def timed(index: int, action: Callable[[], None]) -> None:
@@ -52,13 +94,30 @@ class CompiledModel:
             best[index] = min(best[index], time.perf_counter() - start)
 
         for _ in range(repeat):
-            self.run(inputs, timed)
-        return best
+            self.run(arrays, timed)
+        return [_step_time(step, seconds) for step, seconds in zip(self.plan.steps, best, strict=True)]
+
+    def _random_inputs(self) -> list[Array]:
+        generator = np.random.default_rng(0)
+        return [
+            generator.standard_normal(spec.shape).astype(spec.dtype.storage)
+            if spec.dtype.kind == "float"
+            else np.zeros(spec.shape, spec.dtype.storage)
+            for spec in self.plan.input_specs
+        ]
 
     @property
-    def fallbacks(self) -> list[Any]:
+    def fallbacks(self) -> list[RuntimeOperator]:
         """The operators that run their NumPy `forward`."""
         return [step.operator for step in self.plan.steps if not isinstance(step, KernelStep)]
 
     def __repr__(self) -> str:
-        return f"<CompiledModel: {len(self.plan.steps)} steps, {len(self.fallbacks)} by the reference>"
+        shapes = ", ".join(map(str, self.plan.input_specs))
+        return f"<kuiperinfer.CompiledModel ({shapes}), {len(self.plan.steps)} steps, threads={self.threads}>"
+
+
+def _step_time(step: Step, seconds: float) -> StepTime:
+    if isinstance(step, KernelStep):
+        kernel = type(step.spec).__name__.removesuffix("Spec")
+        return StepTime(step.operator, kernel, seconds, step.spec.flops, step.spec.traffic)
+    return StepTime(step.operator, "", seconds, 0, 0)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import io
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from .. import pnnx
+from ..codegen.target import current_target
 from ..dtypes import Array, DType, TensorSpec, dtype_of, f32
 from ..errors import InputError, KuiperError, did_you_mean
 from ..graph import RuntimeGraph, RuntimeOperand, leaves, run_reference
 from ..graph.execution import UNKNOWN, as_array
 from ..layers.base import Spec
+from ..settings import settings
+from .compiled import CompiledModel
 from .inputs import ValueInfo, as_input
+from .plan import make_plan
+from .team import default_threads
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | BinaryIO | io.TextIOBase | bytes"
 
@@ -45,35 +52,61 @@ class Model:
             for operator in graph.input_operators
         )
         self.outputs: tuple[ValueInfo, ...] = _describe_outputs(graph)
+        self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Array | tuple[Array, ...]:
         """Runs the model on its inputs, in file order or by name. Any array-like is taken, and left as it is.
 
-        Returns a fresh array, or a tuple of them in the order of `outputs`: nested results are flattened depth first.
+        The first call with an input shape compiles the model for it (`settings.engine`). Returns a fresh array, or a tuple of
+        them in the order of `outputs`: nested results are flattened depth first.
         """
-        if len(arguments) > len(self.inputs):
-            raise InputError(
-                f"the model takes {len(self.inputs)} inputs, {len(arguments)} were given: {self._signature()}"
-            )
-        given: dict[str, Any] = {info.name: value for info, value in zip(self.inputs, arguments, strict=False)}
-        for name, value in named.items():
-            if name in given:
-                raise InputError(f"input '{name}' is given twice, by position and by name")
-            given[name] = value
-        results = self._run(given)
+        results = self._run(self.convert(arguments, named))
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Runs the model on named inputs and returns its outputs by name (see `inputs` and `outputs`)."""
-        results = self._run(inputs)
+        results = self._run(self.convert((), inputs))
         names = [info.name for info in self.outputs]
         if len(names) != len(results):  # a list whose length only the run could tell
             names = [f"out{index}" for index in range(len(results))]
         return dict(zip(names, results, strict=True))
 
-    def _run(self, given: Mapping[str, Any]) -> list[Array]:
-        arrays = self._convert_inputs(given)
-        values = run_reference(self.graph.topo_operators, arrays)
+    def compile(
+        self, *shapes: Sequence[int] | TensorSpec, threads: int | None = None, precision: str | None = None
+    ) -> CompiledModel:
+        """Machine code for the given input shapes, in file order (left out: as annotated in the file).
+
+        `threads` and `precision` stand for the settings of these names. Compiled models are kept: the same request gives the
+        same object, and a call of the model with these shapes uses it. Raises `ShapeError` where the model cannot take the
+        shapes and `CompileError` where code cannot be made.
+        """
+        with settings(**_given(threads=threads, precision=precision)):
+            return self._compiled(tuple(self._input_specs(shapes).values()))
+
+    def _compiled(self, specs: tuple[TensorSpec, ...]) -> CompiledModel:
+        threads, exact = default_threads(), settings.precision == "exact"
+        if settings.precision not in ("fast", "exact"):
+            raise InputError(f"settings.precision: expected 'fast' or 'exact', found '{settings.precision}'")
+        key = (specs, settings.target, threads, exact, settings.passes_off)
+        with self._lock:
+            found = self._plans.get(key)
+            if found is None:
+                inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
+                plan = make_plan(self.graph, inputs, current_target(), exact=exact)
+                found = self._plans[key] = CompiledModel(self, plan, threads)
+            self._plans.move_to_end(key)
+            while len(self._plans) > max(1, settings.max_plans):
+                self._plans.popitem(last=False)
+        return found
+
+    def _run(self, arrays: Sequence[Array]) -> list[Array]:
+        if settings.engine == "compiled":
+            return self._compiled(tuple(TensorSpec(array.shape, dtype_of(array)) for array in arrays)).run(arrays)
+        if settings.engine != "reference":
+            raise InputError(f"settings.engine: expected 'compiled' or 'reference', found '{settings.engine}'")
+        named = {info.name: array for info, array in zip(self.inputs, arrays, strict=True)}
+        values = run_reference(self.graph.topo_operators, named)
         outputs = [
             as_array(leaf)
             for operator in self.graph.output_operators
@@ -82,30 +115,43 @@ class Model:
         ]
         return [_fresh(array) for array in outputs]
 
-    def _convert_inputs(self, given: Mapping[str, Any]) -> dict[str, Array]:
+    def convert(self, arguments: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Array]:
+        """The inputs as arrays of the declared dtypes, in file order; see `as_input`. Raises `InputError` for wrong names."""
+        if len(arguments) > len(self.inputs):
+            raise InputError(
+                f"the model takes {len(self.inputs)} inputs, {len(arguments)} were given: {self._signature()}"
+            )
+        given: dict[str, Any] = {info.name: value for info, value in zip(self.inputs, arguments, strict=False)}
         names = [info.name for info in self.inputs]
-        for name in given:
+        for name, value in (named or {}).items():
             if name not in names:
                 raise InputError(
                     f"there is no input '{name}'; the inputs are {self._signature()}{did_you_mean(name, names)}"
                 )
+            if name in given:
+                raise InputError(f"input '{name}' is given twice, by position and by name")
+            given[name] = value
         missing = [name for name in names if name not in given]
         if missing:
             raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {self._signature()}")
-        return {info.name: as_input(given[info.name], info) for info in self.inputs}
+        return [as_input(given[info.name], info) for info in self.inputs]
 
-    def infer(self, *shapes: Sequence[int] | TensorSpec) -> dict[str, Spec]:
-        """The spec of every operand by name, for input shapes in file order (left out: as annotated in the file).
-
-        Raises `ShapeError`, naming operator and constant, where the model cannot take these shapes.
-        """
+    def _input_specs(self, shapes: Sequence[Sequence[int] | TensorSpec]) -> dict[str, TensorSpec]:
+        """The spec of every input: the given shapes, and beyond them what the file has."""
         if len(shapes) > len(self.inputs):
             raise InputError(f"the model takes {len(self.inputs)} inputs, {len(shapes)} shapes were given")
         given = {
             info.name: shape if isinstance(shape, TensorSpec) else TensorSpec(tuple(shape), info.dtype or f32)
             for info, shape in zip(self.inputs, shapes, strict=False)
         }
-        return {operand.name: spec for operand, spec in self.graph.infer(given).items()}
+        return self.graph.complete_inputs(given)
+
+    def infer(self, *shapes: Sequence[int] | TensorSpec) -> dict[str, Spec]:
+        """The spec of every operand by name, for input shapes in file order (left out: as annotated in the file).
+
+        Raises `ShapeError`, naming operator and constant, where the model cannot take these shapes.
+        """
+        return {operand.name: spec for operand, spec in self.graph.infer(self._input_specs(shapes)).items()}
 
     def _signature(self) -> str:
         return ", ".join(map(str, self.inputs)) or "none"
@@ -116,6 +162,10 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Model, (self.graph,)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _fresh(array: Array) -> Array:
