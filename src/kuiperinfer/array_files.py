@@ -86,4 +86,4 @@ def from_stored(array: Array, dtype: DType | None) -> Array:
 
 def to_stored(array: Array) -> Array:
     """An array in the form in which files hold it, the inverse of `from_stored`."""
-    return dtypes.to_bits(array) if dtypes.dtype_of(array) in (dtypes.bf16, dtypes.c32) else array
+    return dtypes.to_bits(array) if array.dtype in (dtypes.bf16.storage, dtypes.c32.storage) else array

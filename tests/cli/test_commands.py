@@ -361,6 +361,30 @@ def test_run_on_inputs_that_do_not_fit(
     assert complaint in err
 
 
+def test_run_on_bit_patterns(kuiper: Any, tmp_path: Path) -> None:
+    """bf16 goes in and comes out as uint16, since NumPy files know no bf16."""
+    text = LINEAR.splitlines()
+    lines = [
+        text[0],
+        "3 2",
+        text[2],
+        "F.relu relu 1 1 0 2 #0=(2,4)f32 #2=(2,4)f32",
+        "pnnx.Output out 1 0 2 #2=(2,4)f32",
+        "",
+    ]
+    path = write_model(tmp_path, "\n".join(lines).replace("f32", "bf16"))
+    bits = np.array([[0x3F80, 0xBF80, 0x0000, 0x7F80]] * 2, np.uint16)
+    write_archive(tmp_path / "in.npz", {"in0": bits})
+    write_archive(tmp_path / "expected.npz", {"out0": np.where(bits == 0xBF80, 0, bits).astype(np.uint16)})
+    code, out, _ = kuiper(
+        "run", path, tmp_path / "in.npz", "-o", tmp_path / "y.npz", "--assert", tmp_path / "expected.npz", "--json"
+    )
+    assert code == 0
+    (fact,) = json.loads(out)["outputs"]
+    assert (fact["dtype"], fact["max"], fact["mean"], fact["ok"]) == ("bf16", "Infinity", "Infinity", True)
+    assert read_archive(tmp_path / "y.npz")["out0"].tolist() == [[0x3F80, 0, 0, 0x7F80]] * 2
+
+
 # ------------------------------------------------------------------------------------------- graph
 
 
