@@ -301,3 +301,24 @@ class TestUsersLayers:
         )
         model = kuiperinfer.Model(RuntimeGraph.from_pnnx(graph))
         assert model(np.array([3], np.float32)).shape == (3,)
+
+
+def test_a_layer_whose_tuple_is_only_taken_apart_has_several_outputs() -> None:
+    generator = np.random.default_rng(0)
+    shapes = {"weight_ih_l0": (3, 2), "weight_hh_l0": (3, 3), "bias_ih_l0": (3,), "bias_hh_l0": (3,)}
+    weights = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    params = {"hidden_size": 3, "input_size": 2, "num_layers": 1, "bias": True, "nonlinearity": "tanh"}
+    graph = RuntimeGraph.from_pnnx(
+        build(
+            ("pnnx.Input", "x", "", "0", {}, {}, (4, 1, 2)),
+            ("nn.RNN", "rnn", "0", "tuple", params, weights),
+            ("prim::TupleUnpack", "unpack", "tuple", "1 2"),
+            ("pnnx.Output", "sequence", "1", ""),
+            ("pnnx.Output", "last", "2", ""),
+        )
+    )
+    assert [operator.name for operator in graph.operators] == ["x", "rnn", "sequence", "last"]
+    model = kuiperinfer.Model(graph)
+    sequence, last = model(np.ones((4, 1, 2), np.float32))
+    assert sequence.shape == (4, 1, 3) and last.shape == (1, 1, 3)
+    np.testing.assert_array_equal(sequence[-1], last[0])

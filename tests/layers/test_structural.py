@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from kuiperinfer.dtypes import TensorSpec, f32
+from kuiperinfer.dtypes import TensorSpec, bf16, f16, f32
 from kuiperinfer.errors import ExpressionError, InputError, KuiperError, ModelFileError, ShapeError
-from kuiperinfer.layers.base import DataDependent, infer
+from kuiperinfer.layers.annotation import Annotation
+from kuiperinfer.layers.base import DataDependent, apply, infer
 from kuiperinfer.layers.binding import bind
 from kuiperinfer.pnnx.values import parse_parameter
 
-from .harness import Case, check, random, run
+from .harness import Case, check, random, run, to_numpy
 
 
 def value_of(kind: str, inputs: list[Any] | None = None, outputs: int = 1, **params: Any) -> Any:
@@ -159,3 +160,29 @@ def test_numbers() -> None:
             value_of(kind, [value])
     with pytest.raises(DataDependent):
         infer(bind("Tensor.item", input_names=[None]).layer, [], {"input": TensorSpec((), f32)})
+
+
+def test_a_formula_of_bfloat16_constants_and_float32_tensors_is_calculated_in_bfloat16() -> None:
+    annotations = [Annotation((3,), f32), Annotation((3,), bf16)]
+    binding = bind(
+        "pnnx.Expression",
+        input_names=[None, None],
+        params={"expr": "mul(@0,@1)"},
+        annotated_inputs=annotations,
+        annotated_outputs=[Annotation((3,), f32)],
+    )
+    x, factor = torch.tensor([0.1, 1.7, -3.3]), torch.tensor([1.5, 2.5, 0.3]).bfloat16()
+    (found,) = apply(binding.layer, [x.numpy(), to_numpy(factor)], {})
+    np.testing.assert_array_equal(found, (x.bfloat16() * factor).float().numpy())
+    (half,) = apply(
+        bind(
+            "pnnx.Expression",
+            input_names=[None, None],
+            params={"expr": "mul(@0,@1)"},
+            annotated_inputs=[Annotation((3,), f32), Annotation((3,), f16)],
+            annotated_outputs=[Annotation((3,), f32)],
+        ).layer,
+        [x.numpy(), factor.half().numpy()],
+        {},
+    )
+    np.testing.assert_array_equal(half, (x * factor.half()).numpy())

@@ -233,7 +233,27 @@ def _convert(graph: pnnx.Graph) -> tuple[list[RuntimeOperator], dict[str, Runtim
         for operand in operator.inputs:
             made.input_operands_seq.append(operands[operand.name])
             operands[operand.name].consumers.append(made)
-    return operators, operands
+    return _merge_unpacking(operators), operands
+
+
+# Layers whose several results an unoptimised file has as one tuple, taken apart by a `prim::TupleUnpack`.
+_TUPLE_LAYERS = ("nn.RNN", "nn.LSTM", "nn.GRU", "nn.MultiheadAttention")
+
+
+def _merge_unpacking(operators: list[RuntimeOperator]) -> list[RuntimeOperator]:
+    """Gives the layers of `_TUPLE_LAYERS` the outputs of the operator that only takes their tuple apart."""
+    merged: set[int] = set()
+    for operator in operators:
+        if operator.type not in _TUPLE_LAYERS or len(operator.output_operands) != 1:
+            continue
+        consumers = operator.output_operands[0].consumers
+        if len(consumers) == 1 and consumers[0].type == "prim::TupleUnpack":
+            (unpack,) = consumers
+            operator.output_operands = unpack.output_operands
+            for operand in operator.output_operands:
+                operand.producer = operator
+            merged.add(id(unpack))
+    return [operator for operator in operators if id(operator) not in merged]
 
 
 def _check_supported(operators: Sequence[RuntimeOperator]) -> None:

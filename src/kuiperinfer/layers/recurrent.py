@@ -37,7 +37,8 @@ class Recurrent(AnnotatedLayer):
     batch_first: bool = False
     bidirectional: bool = False
 
-    ignored = frozenset({"dropout"})  # between the stages, in training
+    # dropout stands between the stages, in training; the other is a note of unoptimised files, which the annotations replace
+    ignored = frozenset({"dropout", "pnnx_rnn_output_swapped"})
 
     gates: ClassVar[int] = 1
     states: ClassVar[tuple[str, ...]] = ("h",)

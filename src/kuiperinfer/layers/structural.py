@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..dtypes import Array, Scalar, TensorSpec, widen
+from ..dtypes import Array, Scalar, TensorSpec, bf16, f32, narrow, widen
 from ..errors import InputError, ModelFileError, ShapeError
 from ..expression import Expression as Tree
 from ..expression import evaluate, infer, parse
+from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Text, Value, known_array, known_int, normalize_dim, register
 
 
@@ -50,8 +51,13 @@ class Constant(Layer):
 
 @register("pnnx.Expression")
 @dataclass(frozen=True, kw_only=True)
-class Expression(Layer):
-    """A formula over its inputs, in the language of `kuiperinfer.expression`: a tensor, a number, a word, or a list."""
+class Expression(AnnotatedLayer):
+    """A formula over its inputs, in the language of `kuiperinfer.expression`: a tensor, a number, a word, or a list.
+
+    The converter drops casts to bfloat16 and back, because it looks at shapes and dtypes of a float32 copy of the model;
+    only constants keep their bfloat16. A formula of such a constant and float32 tensors, annotated float32, is therefore
+    taken as one that the model calculates in bfloat16.
+    """
 
     widens: ClassVar[bool] = False
 
@@ -65,11 +71,23 @@ class Expression(Layer):
         """The formula."""
         return parse(self.expr)
 
+    @cached_property
+    def in_bfloat16(self) -> bool:
+        """Whether the file lost casts to bfloat16 and back around this formula."""
+        dtypes = {annotation.dtype for annotation in self.annotated_inputs}
+        return dtypes == {bf16, f32} and {output.dtype for output in self.annotated_outputs} == {f32}
+
     def infer(self, *inputs: Spec) -> Spec:
-        return infer(self.tree, inputs)
+        if not self.in_bfloat16:
+            return infer(self.tree, inputs)
+        result = infer(self.tree, [i.like(dtype=bf16) if isinstance(i, TensorSpec) else i for i in inputs])
+        return result.like(dtype=f32) if isinstance(result, TensorSpec) else result
 
     def forward(self, *inputs: Value) -> Value:
-        return evaluate(self.tree, inputs)
+        if not self.in_bfloat16:
+            return evaluate(self.tree, inputs)
+        result = evaluate(self.tree, [narrow(i, bf16) if isinstance(i, np.ndarray) else i for i in inputs])
+        return widen(result) if isinstance(result, np.ndarray) else result
 
 
 @register("pnnx.SliceIndexes")
