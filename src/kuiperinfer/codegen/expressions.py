@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ..dtypes import TensorSpec, bool_, f32, result_type
 from ..errors import CompileError, KuiperError
 from ..expression import ALL_FUNCTIONS, Call, Expression, ListNode, Literal, Operand, evaluate, infer
-from ..expression.tree import fold
+from ..expression.tree import distinct_nodes, fold
 from ..passes.fused import parse
 from .builder import Code, Vector
 from .vector_math import VECTOR_FUNCTIONS, Lanes
@@ -111,3 +111,26 @@ def is_vectorizable(tree: Expression, specs: Sequence[Any]) -> bool:
 
     result = fold(tree, visit)
     return isinstance(result, TensorSpec) and result.dtype in (f32, bool_)
+
+
+# ------------------------------------------------------------------------------------------- how much there is to do
+
+# Functions of so few instructions that those of the loop itself count beside them.
+_SHORT = frozenset(
+    "add sub mul neg abs square max min maximum minimum relu relu6 clamp leaky_relu where eq ne lt le gt ge".split()
+)
+
+
+def _calls(text: str) -> list[Call]:
+    return [node for node in distinct_nodes(parse(text)) if isinstance(node, Call)]
+
+
+def count_calls(text: str) -> int:
+    """The number of functions that one element takes."""
+    return len(_calls(text))
+
+
+def vectors_a_turn(text: str) -> int:
+    """How many vectors one turn of a loop should take: several where the loop's own instructions would count."""
+    calls = _calls(text)
+    return 4 if len(calls) <= 4 and all(call.function in _SHORT for call in calls) else 1
