@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -39,6 +40,7 @@ class SettingValues:
     precision: str = "fast"  # "exact" turns Winograd off
     passes_off: str = ""  # names of passes to leave out, separated by commas; "all" for all
     verify: bool = False  # re-check the graph after every pass
+    compare: bool = False  # run the reference beside the compiled model and stop at the first operand that differs
 
     # Limits: a model file is data from a stranger.
     max_param_bytes: int = 64 << 20
@@ -116,3 +118,9 @@ class Settings:
 
 
 settings = Settings()
+
+
+def debug_print(level: int, text: str) -> None:
+    """A line (or more) on standard error where `settings.debug` is at least `level`."""
+    if settings.debug >= level:
+        print(text, file=sys.stderr)

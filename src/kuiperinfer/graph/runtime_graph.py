@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,13 +15,11 @@ from ..errors import InputError, KuiperError, ModelFileError, ShapeError, Unsupp
 from ..layers.annotation import Annotation
 from ..layers.base import Spec, Value, apply, load_plugins, registered
 from ..layers.binding import bind
-from ..settings import settings
+from ..settings import debug_print, settings
 from .execution import as_array, infer_shapes, leaves, run_reference
 from .order import execution_order
 from .parts import RuntimeAttribute, RuntimeOperand, RuntimeOperator, RuntimeParameter
 from .text import graph_text
-
-logger = logging.getLogger("kuiperinfer")
 
 
 class GraphState(enum.IntEnum):
@@ -104,8 +101,7 @@ class RuntimeGraph:
             for operand in operator.input_operands_seq:
                 operand.producer.end_time = time
         self.state = GraphState.COMPLETE
-        if settings.debug >= 1:
-            logger.info("%s: %d operators, %d operands", self.param_path, len(self.operators), len(self.operands))
+        debug_print(1, f"{self.param_path or 'graph'}: {len(self.operators)} operators, {len(self.operands)} operands")
 
     def _need_complete(self, what: str) -> None:
         if self.state is not GraphState.COMPLETE:

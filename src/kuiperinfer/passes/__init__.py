@@ -6,20 +6,17 @@ can run after each.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ..dtypes import TensorSpec
 from ..graph import RuntimeGraph, RuntimeOperator, infer_shapes
-from ..settings import settings
+from ..settings import debug_print, settings
 from .clean import drop_copies, drop_dead
 from .elementwise import merge_expressions, unify_elementwise
 from .fuse_epilogue import fuse_epilogue
 from .rewriting import Specs, copy_graph
 from .verify import verify
-
-logger = logging.getLogger("kuiperinfer")
 
 Pass: TypeAlias = Callable[[list[RuntimeOperator], Specs], list[RuntimeOperator]]
 
@@ -37,6 +34,5 @@ def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[lis
         operators = one(operators, specs)
         if settings.verify:
             verify(operators, specs, inputs, one.__name__)
-        if settings.debug >= 3:
-            logger.info("%s: %d -> %d operators", one.__name__, before, len(operators))
+        debug_print(3, f"{one.__name__}: {before} -> {len(operators)} operators")
     return operators, specs
