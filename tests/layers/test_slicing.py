@@ -9,7 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kuiperinfer.errors import InputError, KuiperError, ShapeError
+from kuiperinfer.errors import InputError, KuiperError, ModelFileError, ShapeError
+from kuiperinfer.layers.annotation import Annotation
+from kuiperinfer.layers.binding import bind
 
 from .harness import Case, check, check_like_torch, random, run
 from .test_shape import DTYPES, INPUTS
@@ -200,3 +202,10 @@ def test_source_has_to_fit() -> None:
     for src in (random(3, 5), random(1, 2, 5)):
         with pytest.raises(KuiperError):
             run(Case("Tensor.slice_copy", torch.clone, [random(4, 5), src], params, names=["self", "src"]))
+
+
+def test_copy_into_a_part_of_another_tensor_is_refused() -> None:
+    annotated = {"input_names": ["self", "src"], "annotated_inputs": [Annotation((2, 5)), Annotation((2, 5))]}
+    assert bind("Tensor.copy", **annotated, annotated_outputs=[Annotation((2, 5))])
+    with pytest.raises(ModelFileError, match="convert the model with optlevel=2"):
+        bind("Tensor.copy", **annotated, annotated_outputs=[Annotation((4, 5))])

@@ -136,6 +136,7 @@ def test_sizes() -> None:
     assert value_of("Tensor.size", [x], dim="-1") == 3
     assert value_of("aten::size", [x, 0]) == 2
     assert value_of("Tensor.size", [torch.tensor(1.0)]) == []
+    assert value_of("aten::numel", [x]) == 6
     for tensor, dim in [(x, "2"), (torch.tensor(1.0), "0")]:
         with pytest.raises(ShapeError):
             value_of("Tensor.size", [tensor], dim=dim)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, broadcast_shapes, dtype_of, narrow, widen
-from ..errors import InputError, ShapeError
+from ..errors import InputError, ModelFileError, ShapeError
+from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Value, known_int, known_ints, normalize_dim, register
 
 # What is left of one dimension: the indices of a slice, or the one index that was selected.
@@ -223,13 +224,26 @@ class SliceCopy(Layer):
 
 @register("Tensor.copy", "aten::copy")
 @dataclass(frozen=True, kw_only=True)
-class Copy(Layer):
-    """`src` broadcast to the input's shape, in the input's dtype. (*), (*) -> (*). torch.Tensor.copy_"""
+class Copy(AnnotatedLayer):
+    """`src` broadcast to the input's shape, in the input's dtype. (*), (*) -> (*). torch.Tensor.copy_
+
+    Where the input is a part of another tensor, the converter means all of that other tensor, and makes it a
+    `Tensor.slice_copy` at its highest level of optimisation only. Such an operator is refused, since it cannot be told what
+    the other tensor is.
+    """
 
     widens: ClassVar[bool] = False
     schemas: ClassVar[dict[int, str]] = {3: "input src non_blocking"}
     operand_aliases: ClassVar[dict[str, str]] = {"self": "input"}
     ignored: ClassVar[frozenset[str]] = frozenset({"non_blocking"})
+
+    def __post_init__(self) -> None:
+        part = self.annotated_input(0).shape
+        whole = self.annotated_outputs[0].shape if self.annotated_outputs else None
+        if None not in (part, whole) and part != whole:
+            raise ModelFileError(
+                f"writes a part of shape {part} into a tensor of shape {whole}; convert the model with optlevel=2"
+            )
 
     def infer(self, input: TensorSpec, src: TensorSpec) -> TensorSpec:
         _check_source(src, input.shape)

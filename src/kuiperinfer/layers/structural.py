@@ -216,6 +216,20 @@ class Size(Layer):
         return shape[normalize_dim(known_int(dim, "dim"), len(shape))]
 
 
+@register("aten::numel")
+@dataclass(frozen=True, kw_only=True)
+class Numel(Layer):
+    """How many elements a tensor has. torch.numel"""
+
+    widens: ClassVar[bool] = False
+
+    def infer(self, input: TensorSpec) -> int:
+        return input.size
+
+    def forward(self, input: Array) -> int:
+        return input.size
+
+
 @register("aten::len")
 @dataclass(frozen=True, kw_only=True)
 class Length(Layer):
