@@ -1,6 +1,6 @@
 """Lowering rules, kernel specs, and machine code."""
 
-from . import convolution, joining, pooling, shape
+from . import convolution, elementwise, joining, linear, pooling, shape, slicing
 from .lowering import Lowering, lowers
 from .target import Target, current_target, target_named
 
@@ -8,9 +8,12 @@ __all__ = [
     "Lowering",
     "Target",
     "convolution",
+    "elementwise",
     "joining",
+    "linear",
     "pooling",
     "shape",
+    "slicing",
     "current_target",
     "lowers",
     "target_named",
