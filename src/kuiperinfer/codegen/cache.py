@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..settings import settings
-from .objects import Library, compile_module
+from ..settings import debug_print, settings
+from .objects import Library, assembly_of, compile_module
 from .spec import KernelSpec
 from .target import Target
 
@@ -49,12 +49,22 @@ def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
     directory = cache_directory()
     objects: dict[str, bytes] = {}
     for name, spec in specs.items():
+        _print_code(name, spec, target)
         code = _read(directory, name)
         if code is None:
             code = compile_module(spec.module(name, target), target)
             _write(directory, name, code)
         objects[name] = code
     return Library(list(objects.values()), list(objects), target)
+
+
+def _print_code(name: str, spec: KernelSpec, target: Target) -> None:
+    """What `settings.debug` asks to see of a kernel, whether it is cached or not."""
+    if settings.debug >= 5:
+        module = str(spec.module(name, target))
+        debug_print(5, f"; {spec}\n{module}")
+        if settings.debug >= 6:
+            debug_print(6, f"# {name}\n{assembly_of(module, target)}")
 
 
 def _read(directory: Path | None, name: str) -> bytes | None:

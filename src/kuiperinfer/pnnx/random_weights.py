@@ -1,7 +1,7 @@
 """Weights for a model of which only the text is at hand: good enough to time it, for no engine's time hangs on their values.
 
-Magnitudes are sane, so that neither infinities nor subnormal numbers arise: filters keep the variance of what they are applied to,
-variances and scales of normalisations are positive.
+Magnitudes are sane, so that neither infinities nor subnormal numbers arise: filters keep the variance of what they are
+applied to, variances and scales of normalisations are positive.
 """
 
 from __future__ import annotations

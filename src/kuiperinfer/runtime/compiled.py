@@ -14,7 +14,10 @@ from ..codegen.lowering import KernelStep, Step
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, ShapeError
 from ..graph import RuntimeOperator
+from ..settings import debug_print, settings
+from .against_reference import run_compared
 from .plan import Plan
+from .plan_text import kernel_of
 from .session import Session
 from .team import team
 
@@ -36,6 +39,14 @@ class StepTime:
     seconds: float
     flops: int
     traffic: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a step began, in seconds from the begin of its run, and the seconds that it took."""
+
+    start: float
+    seconds: float
 
 
 class CompiledModel:
@@ -68,7 +79,14 @@ class CompiledModel:
     def run(
         self, inputs: Sequence[Array], on_step: Callable[[int, Callable[[], None]], None] | None = None
     ) -> list[Array]:
-        """The flattened outputs for inputs in file order, of exactly the shapes and dtypes that this was compiled for."""
+        """The flattened outputs for inputs in file order, of exactly the shapes and dtypes that this was compiled for.
+
+        With `settings.compare`, the reference runs beside it: `CompileError` at the first operand that differs.
+        """
+        if on_step is None and settings.compare:
+            return run_compared(self, inputs)
+        if on_step is None and settings.debug >= 2:
+            on_step = self._print_step
         arrays = [np.require(array, requirements=("C", "A")) for array in inputs]
         with self._lock:
             session = self._idle.pop() if self._idle else None
@@ -83,19 +101,34 @@ class CompiledModel:
 
     def profile(self, *arguments: Any, repeat: int = 20) -> list[StepTime]:
         """The least time of each step over `repeat` runs; without arguments on random input."""
+        runs = self.time_steps(*arguments, repeat=repeat)
+        best = [min(spans, key=lambda span: span.seconds) for spans in zip(*runs, strict=True)]
+        return [_step_time(step, span.seconds) for step, span in zip(self.plan.steps, best, strict=True)]
+
+    def time_steps(self, *arguments: Any, repeat: int = 20) -> list[list[Span]]:
+        """When each step began in each of `repeat` runs, and how long it took; without arguments on random input."""
         arrays = self._checked(self.model.convert(arguments)) if arguments else self._random_inputs()
         if repeat < 1:
             raise InputError(f"repeat: expected at least 1, found {repeat}")
-        best = [float("inf")] * len(self.plan.steps)
-
-        def timed(index: int, action: Callable[[], None]) -> None:
-            start = time.perf_counter()
-            action()
-            best[index] = min(best[index], time.perf_counter() - start)
-
+        runs: list[list[Span]] = []
         for _ in range(repeat):
+            spans: list[Span] = []
+            begin = time.perf_counter()
+
+            def timed(index: int, action: Callable[[], None], spans: list[Span] = spans, begin: float = begin) -> None:
+                start = time.perf_counter()
+                action()
+                spans.append(Span(start - begin, time.perf_counter() - start))
+
             self.run(arrays, timed)
-        return [_step_time(step, seconds) for step, seconds in zip(self.plan.steps, best, strict=True)]
+            runs.append(spans)
+        return runs
+
+    def _print_step(self, index: int, action: Callable[[], None]) -> None:
+        step, start = self.plan.steps[index], time.perf_counter()
+        action()
+        took = f"{(time.perf_counter() - start) * 1e3:9.3f} ms"
+        debug_print(2, f"{kernel_of(step) or 'reference':20} {step.operator.name:28} {took}")
 
     def _random_inputs(self) -> list[Array]:
         generator = np.random.default_rng(0)
@@ -117,7 +150,6 @@ class CompiledModel:
 
 
 def _step_time(step: Step, seconds: float) -> StepTime:
-    if isinstance(step, KernelStep):
-        kernel = type(step.spec).__name__.removesuffix("Spec")
-        return StepTime(step.operator, kernel, seconds, step.spec.flops, step.spec.traffic)
-    return StepTime(step.operator, "", seconds, 0, 0)
+    spec = step.spec if isinstance(step, KernelStep) else None
+    flops, traffic = (spec.flops, spec.traffic) if spec else (0, 0)
+    return StepTime(step.operator, kernel_of(step), seconds, flops, traffic)

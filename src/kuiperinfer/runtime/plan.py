@@ -16,6 +16,8 @@ from ..dtypes import TensorSpec
 from ..graph import RuntimeGraph, RuntimeOperand
 from ..passes import optimise
 from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
+from ..settings import debug_print, settings
+from .plan_text import plan_text
 
 
 @dataclass(eq=False)
@@ -31,6 +33,7 @@ class Plan:
     names: list[str]
     library: Library
     memory: MemoryPlan
+    lifetimes: dict[Buffer, Lifetime]
     offsets: dict[Buffer, int]
     scratch_floats: int
     lowering: Lowering
@@ -45,6 +48,9 @@ class Plan:
         """What is known of an operand."""
         return self.lowering.specs[operand]
 
+    def __str__(self) -> str:
+        return plan_text(self)
+
 
 def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, *, exact: bool) -> Plan:
     """Passes, lowering, memory plan and machine code for a graph at given input shapes.
@@ -54,7 +60,9 @@ def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Tar
     operators, specs = optimise(graph, inputs)
     lowering = Lowering(operators, specs, target, exact=exact, slice_planner=plan_slices)
     lowering.run()
-    memory, offsets = _plan_arena(lowering.steps)
+    lifetimes = _arena_lifetimes(lowering.steps)
+    memory = plan_memory(list(lifetimes.values()))
+    offsets = dict(zip(lifetimes, memory.offsets, strict=True))
     names = [kernel_name(step.spec, target) if isinstance(step, KernelStep) else "" for step in lowering.steps]
     kernels = {
         name: step.spec for name, step in zip(names, lowering.steps, strict=True) if isinstance(step, KernelStep)
@@ -62,11 +70,14 @@ def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Tar
     scratch = max((spec.scratch_floats for spec in kernels.values()), default=0)
     specs_in_order = tuple(inputs[operator.name] for operator in graph.input_operators)
     library = load_kernels(kernels, target)
-    return Plan(target, lowering.steps, names, library, memory, offsets, scratch, lowering, specs_in_order)
+    plan = Plan(target, lowering.steps, names, library, memory, lifetimes, offsets, scratch, lowering, specs_in_order)
+    if settings.debug >= 4:
+        debug_print(4, str(plan))
+    return plan
 
 
-def _plan_arena(steps: Sequence[Step]) -> tuple[MemoryPlan, dict[Buffer, int]]:
-    """Offsets of all arena buffers: each lives from the first step that names it to the last."""
+def _arena_lifetimes(steps: Sequence[Step]) -> dict[Buffer, Lifetime]:
+    """The buffers of the arena, in order: each lives from the first step that names it to the last."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for index, step in enumerate(steps):
@@ -74,9 +85,7 @@ def _plan_arena(steps: Sequence[Step]) -> tuple[MemoryPlan, dict[Buffer, int]]:
             if ref.buffer.place is Place.ARENA:
                 first.setdefault(ref.buffer, index)
                 last[ref.buffer] = index
-    buffers = list(first)
-    memory = plan_memory([Lifetime(buffer.nbytes, first[buffer], last[buffer]) for buffer in buffers])
-    return memory, dict(zip(buffers, memory.offsets, strict=True))
+    return {buffer: Lifetime(buffer.nbytes, first[buffer], last[buffer]) for buffer in first}
 
 
 __all__ = ["Plan", "Ref", "make_plan"]
