@@ -517,6 +517,18 @@ def test_conformance(kuiper: Any, tmp_path: Path) -> None:
     assert data["cases"][1]["outputs"][0]["error"] == pytest.approx(0.01, rel=0.1)
 
 
+def test_conformance_by_each_engine(kuiper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine of the option runs, whatever the setting is; the setting is as before afterwards."""
+    used = []
+    monkeypatch.setattr("kuiperinfer.runtime.load", lambda path: lambda x: used.append(kuiperinfer.settings.engine))
+    write_case(tmp_path)
+    before = kuiperinfer.settings.engine
+    for engine in ("reference", "compiled"):
+        kuiper("conformance", tmp_path, "--engine", engine)
+    assert used == ["reference", "compiled"]
+    assert kuiperinfer.settings.engine == before
+
+
 def test_conformance_on_some_cases(kuiper: Any, tmp_path: Path) -> None:
     write_case(tmp_path / "a_right")
     write_case(tmp_path / "b_wrong", 1.01)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..conformance import CaseResult
 
-ENGINES = ("reference",)
+ENGINES = ("reference", "compiled")
 
 
 @click.command("conformance")
@@ -34,6 +34,7 @@ def command(directory: Path, engine: str, json_path: str | None, only: tuple[str
     """
     from ..conformance import case_name, find_cases, run_case
     from ..runtime import load
+    from ..settings import settings
     from .console import console
 
     folders = find_cases(directory, only)
@@ -45,7 +46,8 @@ def command(directory: Path, engine: str, json_path: str | None, only: tuple[str
         out.print(f"  {'case':{width}}  outputs  {'worst error':>11}  tolerance     time", style="dim")
     results = []
     for folder, name in zip(folders, names, strict=True):
-        results.append(run_case(folder, name, load))
+        with settings(engine=engine):
+            results.append(run_case(folder, name, load))
         if not quiet:
             _print_row(out, results[-1], width)
     failed = sum(not result.ok for result in results)
