@@ -15,6 +15,8 @@ variables. Loops carry their accumulators as SSA values (`carried`), because no 
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, cast
 
@@ -192,7 +194,7 @@ class Code:
 
     def splat(self, value: float) -> Vector:
         """A constant in every lane."""
-        return ir.Constant(self.vector_type, [float_bits(value)] * self.target.lanes)
+        return splat_constant(F32, self.target.lanes, float(np.float32(value)))
 
     def broadcast(self, scalar: ir.Value) -> Vector:
         """A scalar in every lane."""
@@ -220,8 +222,11 @@ class Code:
 
     def call(self, intrinsic: str, *arguments: ir.Value) -> ir.Value:
         """An intrinsic whose result has the type of its first argument."""
-        kind = ir.FunctionType(arguments[0].type, [argument.type for argument in arguments])
-        return self.builder.call(self._intrinsic(intrinsic, kind), list(arguments))
+        function = self.module.globals.get(intrinsic)
+        if function is None:
+            kind = ir.FunctionType(arguments[0].type, [argument.type for argument in arguments])
+            function = ir.Function(self.module, kind, intrinsic)
+        return self.builder.call(function, arguments)
 
     def maximum(self, a: Vector, b: Vector) -> Vector:
         """The larger; NaN if either is NaN, as PyTorch has it. One instruction where one of them is a known number."""
@@ -332,6 +337,14 @@ class Code:
         return outs
 
     @contextlib.contextmanager
+    def within(self, function: ir.Function) -> Iterator[None]:
+        """Code that goes into another function of the module, from its first block on."""
+        before = self.function, self.builder
+        self.function, self.builder = function, ir.IRBuilder(function.append_basic_block("entry"))
+        yield
+        self.function, self.builder = before
+
+    @contextlib.contextmanager
     def when(self, condition: ir.Value) -> Iterator[None]:
         """Code that runs only where `condition` (an i1) holds."""
         inside = self.function.append_basic_block("when")
@@ -345,6 +358,16 @@ class Code:
     def less(self, a: Index, b: Index) -> ir.Value:
         """a < b as an i1."""
         return self.builder.icmp_signed("<", self.index(a), self.index(b))
+
+
+def splat_constant(element: ir.Type, lanes: int, number: float) -> ir.Constant:
+    """A vector with a number in every lane. Made once: LLVM's text of it is long."""
+    return _splat_constant(element, lanes, number, math.copysign(1.0, number))
+
+
+@functools.lru_cache(maxsize=4096)
+def _splat_constant(element: ir.Type, lanes: int, number: float, sign: float) -> ir.Constant:
+    return ir.Constant(ir.VectorType(element, lanes), [ir.Constant(element, number)] * lanes)
 
 
 def _short(element: ir.Type) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from llvmlite import ir
+
 from ..dtypes import TensorSpec, bool_, f32, result_type
 from ..errors import CompileError, KuiperError
-from ..expression import ALL_FUNCTIONS, Call, Expression, ListNode, Literal, Operand, evaluate, infer
+from ..expression import ALL_FUNCTIONS, Call, Expression, ListNode, Literal, Operand, evaluate, infer, operands
 from ..expression.tree import distinct_nodes, fold
 from ..passes.fused import parse
 from .builder import Code, Vector
@@ -35,6 +38,23 @@ def emit_expression(code: Code, text: str, operand: Callable[[int], Vector]) -> 
 
     result: Value = fold(parse(text), visit)
     return result.value if isinstance(result, Lanes) else code.splat(result)
+
+
+def call_expression(code: Code, text: str, operand: Callable[[int], Vector]) -> Vector:
+    """The same, by a function of its own where the expression is long: for code that applies it to many vectors in a row."""
+    if is_short(text):
+        return emit_expression(code, text, operand)
+    indices = operands(parse(text))
+    name = f"expression_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    function = code.module.globals.get(name)
+    if function is None:
+        kind = ir.FunctionType(code.vector_type, [code.vector_type] * len(indices))
+        function = ir.Function(code.module, kind, name)
+        function.linkage = "internal"
+        with code.within(function):
+            arguments = dict(zip(indices, function.args, strict=True))
+            code.builder.ret(emit_expression(code, text, arguments.__getitem__))
+    return code.builder.call(function, [operand(index) for index in indices])
 
 
 def _number(node: Call) -> float:
@@ -130,7 +150,12 @@ def count_calls(text: str) -> int:
     return len(_calls(text))
 
 
+def is_short(text: str) -> bool:
+    """Whether an expression takes a few instructions only."""
+    calls = _calls(text)
+    return len(calls) <= 4 and all(call.function in _SHORT for call in calls)
+
+
 def vectors_a_turn(text: str) -> int:
     """How many vectors one turn of a loop should take: several where the loop's own instructions would count."""
-    calls = _calls(text)
-    return 4 if len(calls) <= 4 and all(call.function in _SHORT for call in calls) else 1
+    return 4 if is_short(text) else 1

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from llvmlite import ir
 
-from ..builder import F32, I1, I32, I64, Code
+from ..builder import F32, I1, I32, I64, Code, splat_constant
 
 F64 = ir.DoubleType()
 
@@ -61,11 +61,9 @@ class Lanes:
         """A number in every lane of a vector of this type; vectors stay."""
         if isinstance(number, Lanes):
             return number
-        count, element = self.value.type.count, self.element
-        if element == F32:
-            number = float(np.float32(number))
-        lane = ir.Constant(element, float(number) if element in _FORMATS else int(number))
-        return Lanes(self.code, ir.Constant(self.value.type, [lane] * count))
+        element = self.element
+        number = int(number) if element not in _FORMATS else float(np.float32(number) if element == F32 else number)
+        return Lanes(self.code, splat_constant(element, self.value.type.count, number))
 
     # ---------------------------------------------------------------------------------------- arithmetic
 
