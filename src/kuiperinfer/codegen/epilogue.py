@@ -5,12 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .builder import Code, Index, Vector
-from .layout import ImageLayout
+from .layout import ImageLayout, Matrix
+
+
+def _emit(code: Code, text: str, value: Vector, operand: Callable[[int], Vector]) -> Vector:
+    """The value of an expression; `operand(i)` loads operand number i, counted from 0."""
+    if not text:
+        return value
+    from .expressions import emit_expression
+
+    return emit_expression(code, text, lambda index: value if index == 0 else operand(index - 1))
 
 
 @dataclass(frozen=True)
@@ -40,18 +49,45 @@ class Epilogue:
         self, code: Code, value: Vector, pointers: Sequence[Any], block: int, y: Index, x: Index, pixel: int
     ) -> Vector:
         """The value of the expression at pixel (y, x + pixel) of block `block`."""
-        if not self.text:
-            return value
-        from .expressions import emit_expression
 
-        def operand(index: int) -> Vector:
-            if index == 0:
-                return value
-            layout, pointer = self.operands[index - 1], pointers[index - 1]
+        def operand(number: int) -> Vector:
+            layout, pointer = self.operands[number], pointers[number]
             place: Index = block * layout.block_stride
             if (layout.height, layout.width) != (1, 1):
                 place = code.add(place, code.add(code.mul(y, layout.row), code.mul(x, layout.pixel)))
                 place = code.add(place, pixel * layout.pixel)
             return code.load(code.at(pointer, place), align=code.target.lanes * 4)
 
-        return emit_expression(code, self.text, operand)
+        return _emit(code, self.text, value, operand)
+
+
+@dataclass(frozen=True)
+class MatrixEpilogue:
+    """The same for a stack of matrices: strides of 0 broadcast, columns follow one another or are one."""
+
+    text: str = ""
+    operands: tuple[Matrix, ...] = ()
+
+    @property
+    def operand_count(self) -> int:
+        """Number of further operands."""
+        return len(self.operands)
+
+    def seek(self, code: Code, pointers: Sequence[Any], indices: Sequence[Index]) -> list[Any]:
+        """The operands' pointers moved to one matrix of the stack."""
+        return [layout.at(code, pointer, indices) for pointer, layout in zip(pointers, self.operands, strict=True)]
+
+    def emit(
+        self, code: Code, value: Vector, pointers: Sequence[Any], row: Index, column: Index, count: Index | None = None
+    ) -> Vector:
+        """The value of the expression for a vector of columns; of operands only the first `count` columns are read."""
+
+        def operand(number: int) -> Vector:
+            layout = self.operands[number]
+            line = code.at(pointers[number], code.mul(row, layout.row))
+            if layout.column == 0:
+                return code.load_splat(line)
+            place = code.at(line, column)
+            return code.load(place) if count is None else code.load_first(place, count)
+
+        return _emit(code, self.text, value, operand)

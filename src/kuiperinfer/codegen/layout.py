@@ -7,8 +7,11 @@ and not for kinds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from .builder import Code, Index
 
 Halo: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
 
@@ -87,3 +90,33 @@ def planar(shape: tuple[int, int, int, int], halo: Halo = NO_HALO) -> ImageLayou
         batch, channels, height, width, 1, channels * plane, plane, row, 1, plane,
         top * row + left, batch * channels * plane, halo,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Where the elements of a stack of matrices lie: strides in floats for rows, columns and each dimension of the stack.
+
+    A stride is 0 where one element serves all.
+    """
+
+    row: int
+    column: int = 1
+    stack: tuple[int, ...] = ()
+
+    def transposed(self) -> Matrix:
+        """Rows and columns exchanged."""
+        return replace(self, row=self.column, column=self.row)
+
+    def at(self, code: Code, pointer: Any, indices: Sequence[Index]) -> Any:
+        """The pointer moved to one matrix of the stack."""
+        for index, stride in zip(indices, self.stack, strict=True):
+            pointer = code.at(pointer, code.mul(index, stride))
+        return pointer
+
+
+def strided_planar(shape: tuple[int, int, int, int], strides: Sequence[int]) -> ImageLayout:
+    """Elements of other memory, with the given strides for N, C, H and W; `floats` is of no use here."""
+    image, plane, row, pixel = (
+        stride if size > 1 else default for stride, size, default in zip(strides, shape, (0, 1, 0, 1), strict=True)
+    )
+    return ImageLayout(*shape, 1, image, plane, row, pixel, plane, 0, 0)

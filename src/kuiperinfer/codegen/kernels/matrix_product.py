@@ -1,0 +1,381 @@
+"""Matrix products: a tile of rows × panels stays in registers while all of its inputs go by; a panel is a vector wide.
+
+Each step takes one element of the inner dimension: a vector of the right matrix for each panel, and for each row one number
+of the left matrix, broadcast. The right matrix is constant and packed beforehand, or packed by the task that reads it, or read
+where it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import Array
+from ..builder import Code, Index, Vector
+from ..epilogue import MatrixEpilogue
+from ..layout import Matrix
+from ..spec import KernelSpec
+
+UNROLL = 4  # elements of the inner dimension in one turn of the innermost loop
+_ACCUMULATORS = 8  # sums that have to be under way at a time, lest each wait for the one before
+_LINE = 16  # floats of a cache line
+_AHEAD = 2048  # floats that lie between what is read and what is asked for
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`rows` × `panels` sums over `depth` products. Strides are in floats; rows of the right matrix lie `right_row` apart, its
+    panels follow one another."""
+
+    rows: int
+    panels: int
+    depth: int
+    left_row: int
+    left_column: int
+    right_row: int
+
+    @property
+    def splits(self) -> int:
+        """Into how many sums each is split, so that enough are under way."""
+        return min(UNROLL, 1 << math.ceil(math.log2(max(1.0, _ACCUMULATORS / (self.rows * self.panels)))))
+
+    def emit(
+        self,
+        code: Code,
+        left: Any,
+        right: Any,
+        start: Sequence[Vector],
+        last_panel: Index | None = None,
+        prefetch: Callable[[Index], None] | None = None,
+    ) -> list[Vector]:
+        """The sums, row after row, on top of those of `start`.
+
+        With `last_panel`, only so many columns of the last panel exist in memory. `prefetch(k)` is called in each turn.
+        """
+        lanes, count = code.target.lanes, self.rows * self.panels
+
+        def step(left: Any, right: Any, sums: list[Vector], offset: int) -> None:
+            """One element of the inner dimension."""
+            vectors = []
+            for panel in range(self.panels):
+                place = code.at(right, panel * lanes)
+                partial = last_panel is not None and panel == self.panels - 1
+                vectors.append(code.load_first(place, last_panel) if partial else code.load(place))
+            for row in range(self.rows):
+                number = code.load_splat(code.at(left, row * self.left_row))
+                for panel, vector in enumerate(vectors):
+                    place = offset + row * self.panels + panel
+                    sums[place] = code.fma(number, vector, sums[place])
+
+        def turn(k: Index, sums: Sequence[Vector]) -> list[Vector]:
+            new = list(sums)
+            if prefetch is not None:
+                prefetch(k)
+            turn_left, turn_right = (
+                code.at(left, code.mul(k, self.left_column)),
+                code.at(right, code.mul(k, self.right_row)),
+            )
+            for i in range(UNROLL):
+                step(
+                    code.at(turn_left, i * self.left_column),
+                    code.at(turn_right, i * self.right_row),
+                    new,
+                    i % self.splits * count,
+                )
+            return new
+
+        whole = self.depth // UNROLL * UNROLL
+        sums = list(start) + [code.splat(0.0)] * (count * (self.splits - 1))
+        sums = list(code.loop(0, whole, UNROLL, turn, sums))
+        for k in range(whole, self.depth):
+            step(code.at(left, k * self.left_column), code.at(right, k * self.right_row), sums, k % self.splits * count)
+        while len(sums) > count:
+            half = len(sums) // 2
+            sums = [code.builder.fadd(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+        return sums
+
+
+@dataclass(frozen=True)
+class MatrixProductSpec(KernelSpec):
+    """left (*, M, K) times right (*, K, N), for a stack of matrices of shape `stack`.
+
+    Arguments: left, right, bias where there is one, output, then those of the epilogue. Without a layout the right matrix is
+    packed, see `pack_panels`, and one for the whole stack. The bias has one value a column, padded to whole panels. A task is
+    `task_rows` rows of `task_groups` groups of `tile_panels` panels.
+    """
+
+    stack: tuple[int, ...]
+    rows: int
+    depth: int
+    columns: int
+    left: Matrix
+    right: Matrix | None
+    output: Matrix
+    bias: bool
+    epilogue: MatrixEpilogue
+    lanes: int
+    tile_rows: int
+    tile_panels: int
+    task_rows: int
+    task_groups: int
+
+    @property
+    def panels(self) -> int:
+        """Panels of the output."""
+        return -(-self.columns // self.lanes)
+
+    @property
+    def groups(self) -> int:
+        """Groups of panels."""
+        return -(-self.panels // self.tile_panels)
+
+    @property
+    def width(self) -> int:
+        """Columns of a group."""
+        return self.tile_panels * self.lanes
+
+    @property
+    def packs(self) -> bool:
+        """Whether a task packs its share of the right matrix: where columns lie apart, or several tiles read it."""
+        return self.right is not None and (self.right.column != 1 or self.rows > self.tile_rows)
+
+    @property
+    def row_shares(self) -> int:
+        """Shares of the rows."""
+        return -(-self.rows // self.task_rows)
+
+    @property
+    def group_shares(self) -> int:
+        """Shares of the groups."""
+        return -(-self.groups // self.task_groups)
+
+    @property
+    def tasks(self) -> int:
+        return math.prod(self.stack) * self.row_shares * self.group_shares
+
+    @property
+    def scratch_floats(self) -> int:
+        return self.tile_rows * self.width + (self.depth * self.width if self.packs else 0)
+
+    @property
+    def flops(self) -> int:
+        return 2 * math.prod(self.stack) * self.rows * self.depth * self.columns
+
+    @property
+    def traffic(self) -> int:
+        total = self.rows * self.columns * math.prod(self.stack)
+        for matrix, size in ((self.left, self.rows * self.depth), (self.right, self.depth * self.columns)):
+            batch = matrix.stack if matrix is not None else ()
+            total += size * math.prod(n for n, stride in zip(self.stack, batch, strict=False) if stride)
+        return 4 * total
+
+    # ---------------------------------------------------------------------------------------- loops
+
+    def emit(self, code: Code) -> None:
+        left, right, *others = code.pointers(3 + self.bias + self.epilogue.operand_count)
+        bias = others.pop(0) if self.bias else None
+        out, *extra = others
+        share, groups = code.divmod(code.task, self.group_shares)
+        index, rows = code.divmod(share, self.row_shares)
+        indices: list[Index] = []
+        for size in reversed(self.stack):
+            index, place = code.divmod(index, size)
+            indices.insert(0, place)
+        left, out = self.left.at(code, left, indices), self.output.at(code, out, indices)
+        right = right if self.right is None else self.right.at(code, right, indices)
+        extra = self.epilogue.seek(code, extra, indices)
+        first_row = code.mul(rows, self.task_rows)
+        last_row = code.min(code.add(first_row, self.task_rows), self.rows)
+
+        def group(panel: Index, panels: int) -> None:
+            column = code.mul(panel, self.lanes)
+            matrix, step = self._right(code, right, panel, panels)
+            biases = None
+            if bias is not None:
+                biases = [code.load(code.at(bias, code.add(column, i * self.lanes))) for i in range(panels)]
+
+            def tile(row: Index, count: int) -> None:
+                self._emit_tile(code, (left, matrix, out, extra), step, biases, row, column, count, panels)
+
+            for_shares(code, first_row, last_row, self.rows, self.tile_rows, tile)
+
+        first = code.mul(groups, self.task_groups * self.tile_panels)
+        last = code.min(code.add(first, self.task_groups * self.tile_panels), self.panels)
+        for_shares(code, first, last, self.panels, self.tile_panels, group)
+
+    def _right(self, code: Code, right: Any, panel: Index, panels: int) -> tuple[Any, int]:
+        """Where the panels of a group lie, and the distance of their rows."""
+        if self.right is None:
+            return code.at(right, code.mul(panel, self.depth * self.lanes)), panels * self.lanes
+        column = code.mul(panel, self.lanes)
+        if not self.packs:
+            return code.at(right, column), self.right.row
+        packed = code.at(code.scratch, self.tile_rows * self.width)
+        emit_packing(code, right, self.right, packed, self.depth, column, self.columns, panels)
+        return packed, panels * self.lanes
+
+    def _emit_tile(
+        self,
+        code: Code,
+        operands: tuple[Any, Any, Any, Sequence[Any]],
+        right_row: int,
+        biases: Sequence[Vector] | None,
+        row: Index,
+        column: Index,
+        rows: int,
+        panels: int,
+    ) -> None:
+        left, right, out, extra = operands
+        last = code.min(code.sub(self.columns - (panels - 1) * self.lanes, column), self.lanes)
+        partial = last if self.columns % self.lanes else None
+        tile = Tile(rows, panels, self.depth, self.left.row, self.left.column, right_row)
+        sums = tile.emit(
+            code,
+            code.at(left, code.mul(row, self.left.row)),
+            right,
+            [code.splat(0.0)] * (rows * panels) if biases is None else list(biases) * rows,
+            None if self.right is None or self.packs else partial,
+            self._prefetch(code, right, row, panels) if self.right is None else None,
+        )
+        place = code.at(out, code.add(code.mul(row, self.output.row), column))
+
+        def store(values: Sequence[Vector], row: Index) -> None:
+            """One row of a tile."""
+            for panel, value in enumerate(values):
+                here = code.at(place, code.add(code.mul(row, self.output.row), panel * self.lanes))
+                if partial is not None and panel == panels - 1:
+                    code.store_first(value, here, partial)
+                else:
+                    code.store(value, here)
+
+        if not self.epilogue.text:
+            for number in range(rows):
+                store(sums[number * panels : (number + 1) * panels], number)
+            return
+        # the expression is written once, for a loop over the tile's rows
+        for number, value in enumerate(sums):
+            code.store(value, code.at(code.scratch, number * self.lanes))
+
+        def finish(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            line = code.at(code.scratch, code.mul(number, panels * self.lanes))
+            values = []
+            for panel in range(panels):
+                value = code.load(code.at(line, panel * self.lanes))
+                there = code.add(column, panel * self.lanes)
+                count = partial if panel == panels - 1 else None
+                values.append(self.epilogue.emit(code, value, extra, code.add(row, number), there, count))
+            store(values, number)
+            return ()
+
+        code.loop(0, rows, 1, finish)
+
+    def _prefetch(self, code: Code, panels_at: Any, row: Index, panels: int) -> Callable[[Index], None]:
+        """Asks for constant weights, which come from far away, in good time.
+
+        While the tiles of a group are calculated, they ask for the next group in equal shares; a lone tile, which takes little
+        time for much memory, asks for what it will need itself a little later.
+        """
+        floats = UNROLL * panels * self.lanes
+        tiles = -(-min(self.task_rows, self.rows) // self.tile_rows)
+        lines = max(1, -(-floats // (_LINE * tiles)))
+        ahead: Index = _AHEAD
+        if tiles > 1:
+            number = code.div(code.mod(row, self.task_rows), self.tile_rows)
+            share = -(-self.depth // UNROLL) * lines * _LINE
+            ahead = code.add(self.depth * panels * self.lanes, code.mul(number, share))
+        start = code.at(panels_at, ahead)
+
+        def emit(k: Index) -> None:
+            place = code.at(start, code.mul(k, lines * _LINE // UNROLL))
+            for line in range(lines):
+                code.prefetch(code.at(place, line * _LINE))
+
+        return emit
+
+
+def for_shares(
+    code: Code, first: Index, last: Index, total: int, unit: int, body: Callable[[Index, int], None]
+) -> None:
+    """`body(start, count)` for all of [first, last), `unit` at a time; where `last` is the total, the rest is a smaller share.
+
+    `first` is a multiple of the unit, `last` too or the total.
+    """
+    whole = total // unit * unit
+
+    def share(start: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+        body(start, unit)
+        return ()
+
+    code.loop(first, code.min(last, whole), unit, share)
+    if whole == total:
+        return
+    if isinstance(last, int):
+        body(whole, total - whole)
+        return
+    with code.when(code.less(whole, last)):
+        body(whole, total - whole)
+
+
+def emit_packing(
+    code: Code, matrix: Any, layout: Matrix, to: Any, depth: int, column: Index, columns: int, panels: int
+) -> None:
+    """Copies `panels` panels of a (depth, columns) matrix from `column` on to rows that lie one behind the other.
+
+    Lanes beyond the last column hold anything.
+    """
+    lanes = code.target.lanes
+
+    def copied(k: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+        for panel in range(panels):
+            there = code.add(column, panel * lanes)
+            place = code.at(matrix, code.add(code.mul(k, layout.row), there))
+            if columns % lanes and panel == panels - 1:
+                vector = code.load_first(place, code.min(code.sub(columns, there), lanes))
+            else:
+                vector = code.load(place)
+            code.store(vector, code.at(to, code.add(code.mul(k, panels * lanes), panel * lanes)))
+        return ()
+
+    def gathered(k: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+        line, target = code.at(matrix, code.mul(k, layout.row)), code.at(to, code.mul(k, panels * lanes))
+
+        def number(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            there = code.min(code.add(column, index), columns - 1)
+            code.store(code.load_float(code.at(line, code.mul(there, layout.column))), code.at(target, index))
+            return ()
+
+        code.loop(0, panels * lanes, 1, number)
+        return ()
+
+    def transposed(k: Index, count: int) -> None:
+        for panel in range(panels):
+            rows = []
+            for lane in range(lanes):
+                there = code.min(code.add(column, panel * lanes + lane), columns - 1)
+                place = code.at(matrix, code.add(code.mul(there, layout.column), k))
+                rows.append(code.load(place) if count == lanes else code.load_first(place, count))
+            for step, vector in enumerate(code.transpose(rows)[:count]):
+                code.store(vector, code.at(to, code.add(code.mul(code.add(k, step), panels * lanes), panel * lanes)))
+
+    if layout.column == 1:
+        code.loop(0, depth, 1, copied)
+    elif layout.row == 1:
+        for_shares(code, 0, depth, depth, lanes, transposed)
+    else:
+        code.loop(0, depth, 1, gathered)
+
+
+def pack_panels(matrix: Array, tile_panels: int, lanes: int) -> Array:
+    """A (K, N) matrix as the kernel reads it: groups of panels, in each (K, panels, lanes); columns padded with zeros."""
+    depth, columns = matrix.shape
+    panels = -(-columns // lanes)
+    padded = np.zeros((depth, panels * lanes), np.float32)
+    padded[:, :columns] = matrix
+    width = tile_panels * lanes
+    whole = panels // tile_panels * width
+    groups = padded[:, :whole].reshape(depth, -1, width).swapaxes(0, 1)
+    return np.concatenate([groups.reshape(-1), padded[:, whole:].reshape(-1)])
