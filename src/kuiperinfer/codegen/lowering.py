@@ -4,12 +4,12 @@ Rules, one a layer class, stand in the files named as those of `layers/`. A rule
 kernel reads (`image`, `rows`), for memory for its output (`new_image`, `new_rows`), and adds a step. Where no rule applies,
 the step runs the layer's NumPy `forward` on the same memory.
 
-A *home* is a place where an operand's value lies; an operand may have two, one a layout.
+A *home* is a place where an operand's value lies; an operand may have two, one a layout. Reshaped, permuted and sliced operands
+are *views* of another one, and are copied only where a kernel asks for them as rows.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -22,56 +22,19 @@ from ..layers import Layer
 from ..layers.binding import FromAttribute, FromInput
 from ..memory.aligned import aligned_empty
 from ..passes.fused import Fused
-from .kernels.copies import FillHaloSpec, ReorderSpec
-from .layout import NO_HALO, Halo, ImageLayout, blocked, planar
+from .homes import Buffer as Buffer
+from .homes import Home as Home
+from .homes import Image as Image
+from .homes import Place as Place
+from .homes import Ref as Ref
+from .homes import Strided as Strided
+from .homes import View as View
+from .homes import is_row_major, project, row_major
+from .kernels.copies import FillHaloSpec, ReorderSpec, pack_image
+from .kernels.strided_copy import plan_copy
+from .layout import NO_HALO, Halo, ImageLayout, blocked, planar, strided_planar
 from .spec import KernelSpec
 from .target import Target
-
-
-class Place(enum.Enum):
-    """What kind of memory a buffer is."""
-
-    ARENA = "arena"
-    CONSTANT = "constant"
-    INPUT = "input"
-    OUTPUT = "output"
-
-
-@dataclass(eq=False)
-class Buffer:
-    """A stretch of memory; `data` is there for constants, `number` for the model's inputs and outputs."""
-
-    place: Place
-    nbytes: int
-    data: Array | None = None
-    number: int = -1
-
-
-@dataclass(frozen=True)
-class Ref:
-    """An address: a buffer and an offset in bytes."""
-
-    buffer: Buffer
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class Image:
-    """An operand in an image layout; the layout's origin counts from `ref`."""
-
-    ref: Ref
-    layout: ImageLayout
-
-
-@dataclass
-class Home:
-    """Where an operand lies. `parts` is set for a list, `value` for what is known when code is made."""
-
-    rows: Ref | None = None
-    image: Image | None = None
-    parts: list[Any] | None = None
-    value: Any = None
-    is_object: bool = False  # known only to the session, as a Python object
 
 
 @dataclass
@@ -102,13 +65,15 @@ class Rule:
     """How a layer class is lowered.
 
     `lower` adds steps and returns True, or returns False to decline. `layout` says whether the output will be an image (by
-    default where the first input is one), `halo` how much padding the rule wants around an input image.
+    default where the first input is one), `halo` how much padding the rule wants around an input image. `any_dtype` rules take
+    tensors of all dtypes, others float32 alone.
     """
 
     lower: Callable[[Lowering, RuntimeOperator], bool]
     layout: Callable[[Lowering, RuntimeOperator], bool] | None = None
     halo: Callable[[Lowering, RuntimeOperator, int], Halo] | None = None
     reads_image: bool = False
+    any_dtype: bool = False
 
 
 _RULES: dict[type[Layer], Rule] = {}
@@ -119,12 +84,13 @@ def lowers(
     layout: Callable[[Lowering, RuntimeOperator], bool] | None = None,
     halo: Callable[[Lowering, RuntimeOperator, int], Halo] | None = None,
     reads_image: bool = False,
+    any_dtype: bool = False,
 ) -> Callable[[Callable[[Lowering, RuntimeOperator], bool]], Callable[[Lowering, RuntimeOperator], bool]]:
     """Decorator: makes a function the lowering rule of layer classes."""
 
     def decorate(lower: Callable[[Lowering, RuntimeOperator], bool]) -> Callable[[Lowering, RuntimeOperator], bool]:
         for layer in layers:
-            _RULES[layer] = Rule(lower, layout, halo, reads_image)
+            _RULES[layer] = Rule(lower, layout, halo, reads_image, any_dtype)
         return lower
 
     return decorate
@@ -159,14 +125,15 @@ class Lowering:
     outputs: list[Any] = field(default_factory=list)
     operator: RuntimeOperator | None = None
     _cats: dict[RuntimeOperand, Image] = field(default_factory=dict)
+    _cat_rows: dict[RuntimeOperand, Ref] = field(default_factory=dict)
 
     # ---------------------------------------------------------------------------------------- the walk
 
     def run(self) -> None:
         """Lowers all operators, in order, and brings the outputs to where they belong."""
         self._plan_layouts()
-        self.planned_slices = self.slice_planner(self) if self.slice_planner is not None else {}
         self._number_outputs()
+        self.planned_slices = self.slice_planner(self) if self.slice_planner is not None else {}
         inputs = [operator for operator in self.operators if operator.type == "pnnx.Input"]
         for operator in self.operators:
             self.operator = operator
@@ -195,7 +162,7 @@ class Lowering:
             return
         rule = rule_of(operator.layer)
         mark = len(self.steps)
-        if rule is not None and self._is_float(operator) and rule.lower(self, operator):
+        if rule is not None and self._can_take(rule, operator) and rule.lower(self, operator):
             return
         assert len(self.steps) == mark, f"the rule of {operator.type} declined after it had added steps"
         self._fall_back(operator)
@@ -215,11 +182,16 @@ class Lowering:
             self.homes[operand] = Home(value=spec)
         return True
 
-    def _is_float(self, operator: RuntimeOperator) -> bool:
-        """Whether all tensors of an operator are float32 of known shape: what kernels are for."""
+    def _can_take(self, rule: Rule, operator: RuntimeOperator) -> bool:
+        """Whether all tensors of an operator have a known shape and a dtype that the rule takes."""
         operands = [*operator.input_operands_seq, *operator.output_operands]
         specs = [self.specs[operand] for operand in operands]
-        return all(spec is not UNKNOWN and (not isinstance(spec, TensorSpec) or spec.dtype is f32) for spec in specs)
+        if any(self.homes[operand].is_object for operand in operator.input_operands_seq):
+            return False
+        return all(
+            spec is not UNKNOWN and (rule.any_dtype or not isinstance(spec, TensorSpec) or spec.dtype is f32)
+            for spec in specs
+        )
 
     def _fall_back(self, operator: RuntimeOperator) -> None:
         refs: list[Ref] = []
@@ -251,12 +223,17 @@ class Lowering:
             rule = rule_of(operator.layer)
             for operand in operator.output_operands:
                 spec = self.specs[operand]
-                if not isinstance(spec, TensorSpec) or spec.ndim != 4 or spec.dtype is not f32 or rule is None:
+                if not isinstance(spec, TensorSpec) or spec.ndim not in (3, 4) or spec.dtype is not f32 or rule is None:
                     self.is_image[operand] = False
                 elif rule.layout is not None:
                     self.is_image[operand] = rule.layout(self, operator)
                 else:
-                    self.is_image[operand] = any(self.is_image.get(i, False) for i in operator.input_operands_seq)
+                    images = [self.is_image.get(i, False) for i in operator.input_operands_seq]
+                    self.is_image[operand] = spec.ndim == 4 and any(images)
+        for operator in reversed(
+            self.operators
+        ):  # what is wanted around an output is known before its operator is asked
+            rule = rule_of(operator.layer)
             if rule is not None and rule.halo is not None:
                 for index, operand in enumerate(operator.input_operands_seq):
                     wanted = rule.halo(self, operator, index)
@@ -301,26 +278,78 @@ class Lowering:
             return operator.attributes[source.name].data
         return source.value
 
+    def image_shape(self, operand: RuntimeOperand) -> tuple[int, int, int, int]:
+        """The shape that an operand has as an image: its own, or (N, C, 1, L) for (N, C, L)."""
+        shape = self.spec(operand).shape
+        batch, channels, *size = shape
+        height, width = size if len(size) == 2 else (1, *size)
+        return batch, channels, height, width
+
     def rows(self, operand: RuntimeOperand) -> Ref:
         """The operand in row-major order."""
         home = self.homes[operand]
         if home.rows is None:
+            place = None if operand in self.output_numbers else self._lies_at(operand)
+            if place is None:
+                place = self._rows_memory(operand)
+                self.copy(operand, Strided(place, row_major(self.spec(operand).shape)))
+            home.rows = place
+        return home.rows
+
+    def strided(self, operand: RuntimeOperand) -> Strided:
+        """The operand's elements wherever they lie: as rows, or within those of the operand of which it is a view."""
+        view, spec = self.homes[operand].view, self.spec(operand)
+        if view is None or self.homes[operand].rows is not None:
+            return Strided(self.rows(operand), row_major(spec.shape))
+        return Strided(self.rows(view.base).further(view.offset * spec.dtype.itemsize), view.strides)
+
+    def _lies_at(self, operand: RuntimeOperand) -> Ref | None:
+        """Where the operand lies in row-major order already, as part of another, or as an image of one pixel."""
+        home, spec = self.homes[operand], self.spec(operand)
+        if home.view is not None and is_row_major(spec.shape, home.view.strides):
+            return self.rows(home.view.base).further(home.view.offset * spec.dtype.itemsize)
+        if home.image is not None:
+            layout = home.image.layout
+            whole = layout.blocks * layout.block == layout.channels
+            one_pixel = (layout.height, layout.width) == (1, 1) and layout.block_stride == layout.block
+            if whole and one_pixel and (layout.batch == 1 or layout.image == layout.channels):
+                return home.image.ref.further(4 * layout.origin)
+        return None
+
+    def copy(self, operand: RuntimeOperand, to: Strided) -> None:
+        """Copies the operand's elements to other memory, by way of as few steps as can be."""
+        home, spec = self.homes[operand], self.spec(operand)
+        if 0 in spec.shape:
+            return
+        if home.rows is None and home.view is None:
             assert home.image is not None
             layout = home.image.layout
-            image = home.image
-            if (
-                layout.blocks * layout.block == layout.channels
-                and layout.is_dense
-                and (layout.height, layout.width) == (1, 1)
-            ):
-                offset = image.ref.offset + 4 * layout.origin
-                if operand not in self.output_numbers:
-                    home.rows = Ref(image.ref.buffer, offset)
-                    return home.rows
-            to = planar(layout.shape)
-            home.rows = self._rows_memory(operand)
-            self.add(ReorderSpec(layout, to), image.ref, home.rows)
-        return home.rows
+            strides = to.strides if spec.ndim == 4 else (*to.strides[:2], 0, to.strides[2])
+            self._copy_image(home.image, strided_planar(layout.shape, strides), to.ref)
+            return
+        if home.rows is None and home.view is not None:
+            base = self.homes[home.view.base]
+            if base.rows is None and base.image is not None:
+                shape = base.image.layout.shape
+                projected = project(shape, spec.shape, home.view, to.strides)
+                if projected is not None:
+                    self._copy_image(base.image, strided_planar(shape, projected), to.ref)
+                    return
+        source = self.strided(operand)
+        kind = spec.dtype.itemsize
+        self.add(plan_copy(spec.shape, source.strides, to.strides, kind, self.target.lanes), source.ref, to.ref)
+
+    def _copy_image(self, image: Image, layout: ImageLayout, to: Ref) -> None:
+        """Brings an image to planar memory."""
+        if layout.pixel == 1 or layout.block_stride == 1 or layout.width == 1:
+            self.add(ReorderSpec(image.layout, layout), image.ref, to)
+            return
+        plain = planar(layout.shape)
+        between = self.temporary(4 * plain.floats)
+        self.add(ReorderSpec(image.layout, plain), image.ref, between)
+        strides = (layout.image, layout.block_stride, layout.row, layout.pixel)
+        spec = plan_copy(layout.shape, row_major(layout.shape), strides, 4, self.target.lanes)
+        self.add(spec, between, to)
 
     def image(self, operand: RuntimeOperand, halo: Halo = NO_HALO) -> Image:
         """The operand as an image in blocked layout with at least the given halo."""
@@ -329,29 +358,42 @@ class Lowering:
             have >= want for have, want in zip(home.image.layout.halo, halo, strict=True)
         ):
             return home.image
-        shape = self.spec(operand).shape
-        wanted = self.halos.get(operand, NO_HALO)
-        full = _larger(wanted, halo)
-        source = home.image or Image(self.rows(operand), planar(shape))  # type: ignore[arg-type]
-        made = self._image_memory(blocked(shape, self.target.lanes, full))  # type: ignore[arg-type]
+        shape = self.image_shape(operand)
+        full = _larger(self.halos.get(operand, NO_HALO), halo)
+        layout = blocked(shape, self.target.lanes, full)
+        if isinstance(home.value, np.ndarray):
+            home.image = Image(self.constant(pack_image(home.value.reshape(shape), layout)), layout)
+            return home.image
+        source = home.image or self._planar(operand)
+        made = self._image_memory(layout)
         self.add(ReorderSpec(source.layout, made.layout), source.ref, made.ref)
         home.image = made
         return made
+
+    def _planar(self, operand: RuntimeOperand) -> Image:
+        """The operand's rows as a planar image; a view that a reorder can read is not copied before."""
+        shape = self.image_shape(operand)
+        place = self.strided(operand)
+        strides = place.strides if len(place.strides) == 4 else (*place.strides[:2], 0, place.strides[2])
+        layout = strided_planar(shape, strides)
+        if layout.pixel == 1 or layout.block_stride == 1:
+            return Image(place.ref, layout)
+        return Image(self.rows(operand), planar(shape))
 
     def new_image(self, operand: RuntimeOperand) -> Image:
         """Memory for an output image, its halo filled with zeros: a slice of a concatenation, or a buffer of its own."""
         planned = self._slice(operand)
         if planned is None:
-            shape = self.spec(operand).shape
-            planned = self._image_memory(blocked(shape, self.target.lanes, self.halos.get(operand, NO_HALO)))  # type: ignore[arg-type]
+            shape = self.image_shape(operand)
+            planned = self._image_memory(blocked(shape, self.target.lanes, self.halos.get(operand, NO_HALO)))
         self.homes[operand] = Home(image=planned)
         return planned
 
     def _slice(self, operand: RuntimeOperand) -> Image | None:
-        """The place of an operand within the concatenation that it is planned to be written into."""
-        if operand not in self.planned_slices:
+        """The place of an operand within the concatenation of images that it is planned to be written into."""
+        output, start = self.planned_slices.get(operand, (operand, 0))
+        if output is operand or not self.is_image[output]:
             return None
-        output, start = self.planned_slices[operand]
         whole = self.cat_image(output)
         self.slices[operand] = Image(whole.ref, whole.layout.channel_slice(start, self.spec(operand).shape[1]))
         return self.slices[operand]
@@ -363,9 +405,15 @@ class Lowering:
             for part in output.producer.input_operands_seq:
                 halo = _larger(halo, self.halos.get(part, NO_HALO))
             nested = self._slice(output)
-            shape = self.spec(output).shape
-            self._cats[output] = nested or self._image_memory(blocked(shape, self.target.lanes, halo))  # type: ignore[arg-type]
+            shape = self.image_shape(output)
+            self._cats[output] = nested or self._image_memory(blocked(shape, self.target.lanes, halo))
         return self._cats[output]
+
+    def cat_rows(self, output: RuntimeOperand) -> Ref:
+        """The memory of a concatenation of rows."""
+        if output not in self._cat_rows:
+            self._cat_rows[output] = self._rows_memory(output)
+        return self._cat_rows[output]
 
     def new_rows(self, operand: RuntimeOperand) -> Ref:
         """Memory for an output in row-major order."""
@@ -401,10 +449,14 @@ class Lowering:
         self.steps.append(KernelStep(self.operator, spec, refs, writes % len(refs)))
 
     def _rows_memory(self, operand: RuntimeOperand) -> Ref:
-        nbytes = self.spec(operand).nbytes
+        """Memory for an operand in row-major order: an output's own, a part of a concatenation's, or a stretch of the arena."""
+        spec = self.spec(operand)
         if operand in self.output_numbers:
-            return Ref(Buffer(Place.OUTPUT, nbytes, number=self.output_numbers[operand]))
-        return Ref(Buffer(Place.ARENA, nbytes))
+            return Ref(Buffer(Place.OUTPUT, spec.nbytes, number=self.output_numbers[operand]))
+        output, start = self.planned_slices.get(operand, (operand, 0))
+        if output is not operand and not self.is_image[output]:
+            return self.cat_rows(output).further(start * spec.dtype.itemsize)
+        return Ref(Buffer(Place.ARENA, spec.nbytes))
 
     def _image_memory(self, layout: ImageLayout) -> Image:
         made = Image(Ref(Buffer(Place.ARENA, 4 * layout.floats)), layout)

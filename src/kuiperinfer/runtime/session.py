@@ -121,18 +121,19 @@ class Session:
         return self._view(home.rows, spec)
 
     def _view(self, ref: Ref, spec: TensorSpec) -> Array:
-        place = ref.buffer.place
-        if place is Place.CONSTANT:
-            assert ref.buffer.data is not None
-            return ref.buffer.data.reshape(spec.shape)
-        if place is Place.INPUT:
-            return self._inputs[ref.buffer.number].reshape(spec.shape)
-        if place is Place.OUTPUT:
-            output = self._outputs[ref.buffer.number]
-            assert output is not None
-            return output.reshape(spec.shape)
-        start = self.plan.offsets[ref.buffer] + ref.offset
-        return self.arena[start : start + spec.nbytes].view(spec.dtype.storage).reshape(spec.shape)
+        """An array that looks at the memory behind an address."""
+        buffer, start = ref.buffer, ref.offset
+        if buffer.place is Place.ARENA:
+            memory, start = self.arena, self.plan.offsets[buffer] + ref.offset
+        elif buffer.place is Place.CONSTANT:
+            assert buffer.data is not None
+            memory = buffer.data
+        else:
+            held = self._inputs[buffer.number] if buffer.place is Place.INPUT else self._outputs[buffer.number]
+            assert held is not None
+            memory = held
+        memory = memory.reshape(-1).view(np.uint8)
+        return memory[start : start + spec.nbytes].view(spec.dtype.storage).reshape(spec.shape)
 
     def _fresh_outputs(self) -> list[Array | None]:
         made: list[Array | None] = []

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from ...dtypes import Array
 from ..builder import Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec
@@ -68,7 +71,8 @@ class FillHaloSpec(KernelSpec):
 class ReorderSpec(KernelSpec):
     """Copies an image from one layout to another. Arguments: source, destination. A task is a row of blocks' rows.
 
-    Lanes of a blocked destination beyond the last channel become zero.
+    Lanes of a blocked destination beyond the last channel become zero. Of a planar layout that goes to or comes from a blocked
+    one, either the pixels of a row or the channels of a pixel follow one another.
     """
 
     source: ImageLayout
@@ -114,23 +118,29 @@ class ReorderSpec(KernelSpec):
             groups_stride = layout.block_stride * (self.span // layout.block)
             start = code.add(code.mul(image, layout.image), code.mul(group, groups_stride))
             places.append(code.at(pointer, code.add(start, layout.origin)))
+        source, target = places
         full, rest = divmod(self.source.channels, self.span)
         if rest == 0:
-            self._rows(code, *places, first, last, self.span)
+            self._rows(code, source, target, first, last, self.span)
         elif full == 0:
-            self._rows(code, *places, first, last, rest)
+            self._rows(code, source, target, first, last, rest)
         else:
             with code.when(code.less(group, full)):
-                self._rows(code, *places, first, last, self.span)
+                self._rows(code, source, target, first, last, self.span)
             with code.when(code.less(full - 1, group)):
-                self._rows(code, *places, first, last, rest)
+                self._rows(code, source, target, first, last, rest)
 
     def _rows(self, code: Code, source: Vector, target: Vector, first: Index, last: Index, channels: int) -> None:
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
             from_row = code.at(source, code.mul(y, self.source.row))
             to_row = code.at(target, code.mul(y, self.target.row))
             if self.source.block == self.target.block:
-                self._copy_row(code, from_row, to_row)
+                if self.source.pixel == self.target.pixel == self.source.block:
+                    self._copy_row(code, from_row, to_row)
+                else:
+                    self._copy_pixels(code, from_row, to_row, self.span)
+            elif self._is_channels_last(self.source) or self._is_channels_last(self.target):
+                self._copy_pixels(code, from_row, to_row, channels)
             elif self.source.block == 1:
                 self._gather_row(code, from_row, to_row, channels)
             else:
@@ -138,6 +148,26 @@ class ReorderSpec(KernelSpec):
             return ()
 
         code.loop(first, last, 1, row, at_least_once=True)
+
+    @staticmethod
+    def _is_channels_last(layout: ImageLayout) -> bool:
+        return layout.block == 1 and layout.block_stride == 1
+
+    def _copy_pixels(self, code: Code, source: Vector, target: Vector, channels: int) -> None:
+        """Pixel by pixel, a vector of channels each."""
+        lanes = code.target.lanes
+
+        def pixel(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            place = code.at(source, code.mul(x, self.source.pixel))
+            to = code.at(target, code.mul(x, self.target.pixel))
+            value = code.load(place) if channels == lanes else code.load_first(place, channels)
+            if channels == lanes or self.target.block != 1:
+                code.store(value, to)
+            else:
+                code.store_first(value, to, channels)
+            return ()
+
+        code.loop(0, self.source.width, 1, pixel)
 
     def _copy_row(self, code: Code, source: Vector, target: Vector) -> None:
         count, lanes = self.source.width * self.source.pixel, code.target.lanes
@@ -202,3 +232,13 @@ class ReorderSpec(KernelSpec):
         code.loop(0, full, lanes, whole)
         if width - full:
             square(full, width - full)
+
+
+def pack_image(array: Array, layout: ImageLayout) -> Array:
+    """A constant (N, C, H, W) as the buffer of a blocked layout of its own: padding and further lanes are zeros."""
+    top, left, bottom, right = layout.halo
+    batch, channels, height, width = layout.shape
+    padded = np.zeros((batch, layout.blocks * layout.block, height + top + bottom, width + left + right), np.float32)
+    padded[:, :channels, top : top + height, left : left + width] = array
+    blocks = padded.reshape(batch, layout.blocks, layout.block, *padded.shape[2:])
+    return np.ascontiguousarray(blocks.transpose(0, 1, 3, 4, 2))
