@@ -51,11 +51,11 @@ class Softmax(AnnotatedLayer):
         wanted = self._wanted_dtype()
         if (wanted or input.dtype).kind != "float":
             raise DTypeError(f"input: expected a float dtype, or dtype= to name one, found {input}")
-        normalize_dim(self._axis(input.ndim), input.ndim)
+        normalize_dim(self.axis(input.ndim), input.ndim)
         return input.like(dtype=wanted)
 
     def forward(self, input: Array) -> Array:
-        axis = self._axis(input.ndim)
+        axis = self.axis(input.ndim)
         wanted = self._wanted_dtype()
         if wanted is not None:
             input = widen(narrow(input, wanted))
@@ -67,7 +67,8 @@ class Softmax(AnnotatedLayer):
         """What is done along the axis."""
         return softmax(x, axis)
 
-    def _axis(self, ndim: int) -> int:
+    def axis(self, ndim: int) -> int:
+        """The dimension along which the numbers sum to one, as the model names it."""
         if self.dim is None:
             return 0 if ndim in (0, 1, 3) else 1
         return self.dim
