@@ -16,7 +16,9 @@ LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 63, 64, 65, 100, 1000
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows(kind):
     for length in LENGTHS:
-        plan = check_operator(kind, [10 * random(3, length)], {"dim": -1}, targets=TARGETS if length % 5 else TARGETS[-1:])
+        plan = check_operator(
+            kind, [10 * random(3, length)], {"dim": -1}, targets=TARGETS if length % 5 else TARGETS[-1:]
+        )
         assert kernels(plan) == ["SoftmaxSpec"]
 
 
