@@ -120,3 +120,10 @@ def test_refusals():
         run(Case("nn.AdaptiveAvgPool2d", None, [x]))
     with pytest.raises(DTypeError, match="output_size"):
         run(Case("F.adaptive_avg_pool2d", None, [x, [np.asarray(1.5), 2]], names=["input", "output_size"]))
+
+
+def test_left_over_forms():
+    x = random(1, 2, 9, 7)
+    check(Case("aten::adaptive_avg_pool2d", F.adaptive_avg_pool2d, [x, [3, 2]]))
+    call = torch.ops.aten.adaptive_max_pool2d
+    check(Case("aten::adaptive_max_pool2d", call, [x, [3, 2]], outputs=2))

@@ -128,6 +128,25 @@ def test_padding_modes(mode, padding):
             check(module_case(module, x))
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize(
+    ("kernel", "padding", "written"),
+    [
+        ((4,), "same", ()),
+        ((3, 2), "same", (0, 1, 1, 1)),
+        ((2, 3), "same", (1, 1, 0, 1)),
+        ((3, 3, 3), (1, 2, 0), (0, 0, 2, 2, 1, 1)),
+        ((4, 2, 4), "same", (1, 2, 0, 1, 1, 2)),
+    ],
+)
+def test_paddings_as_the_converter_writes_them(kernel, padding, written, mode):
+    n = len(kernel)
+    module = getattr(nn, f"Conv{n}d")(2, 3, kernel, padding=padding, padding_mode=mode)
+    case = module_case(module, random(1, 2, *(7, 8, 9)[:n]))
+    case.params["padding"] = written
+    check(case)
+
+
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("bias", [True, False])
 def test_modules(ndim, bias):
@@ -269,6 +288,7 @@ GOOD = {"input": (1, 4, 8, 8), "weight": (6, 2, 3, 3), "bias": (6,)}
         ({"stride": (1, 1, 1)}, {}, "stride"),
         ({"dilation": 0}, {}, "dilation"),
         ({"padding": (-1, 0)}, {}, "padding"),
+        ({"padding": (1, 1, 1)}, {}, "expected 1, 2 or 4 numbers"),
         ({"padding": "sane"}, {}, "did you mean 'same'"),
         ({"padding": "same", "stride": 2}, {}, "stride of 1"),
         ({"dilation": 4}, {}, "kernel of 3"),
@@ -321,3 +341,11 @@ def test_refused_dtypes(dtypes):
 def test_something_else_than_a_tensor(operand):
     with pytest.raises(KuiperError, match="input"):
         run(Case("F.conv2d", None, [operand, random(1, 1, 1, 1)]))
+
+
+def test_left_over_forms():
+    x, weight, bias = random(1, 4, 7, 6), random(6, 2, 3, 3), random(6)
+    check(Case("aten::conv2d", F.conv2d, [x, weight, bias, [1, 2], [1, 0], [2, 1], 2], tolerance=TOLERANCE))
+    check(Case("aten::conv2d", F.conv2d, [x, weight, None, [1, 1], "same", [1, 1], 2], tolerance=TOLERANCE))
+    arguments = [x, random(4, 3, 3, 3), bias, [2, 1], [1, 0], [1, 0], 2, [1, 1]]
+    check(Case("aten::conv_transpose2d", F.conv_transpose2d, arguments, tolerance=TOLERANCE))

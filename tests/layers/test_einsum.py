@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuiperinfer.errors import DTypeError, KuiperError, ShapeError
-from tests.layers.harness import Case, check, check_like_torch, random, run
+from kuiperinfer.layers.annotation import Annotation
+from kuiperinfer.layers.base import apply
+from kuiperinfer.layers.binding import bind
+from kuiperinfer.layers.einsum import restore_ellipsis
+from tests.layers.harness import Case, assert_equal, check, check_like_torch, random, run
 
 SIZES = {letter: 2 + index % 4 for index, letter in enumerate(string.ascii_lowercase)}
 
@@ -76,6 +80,40 @@ def test_ellipsis(equation, shapes):
 )
 def test_sizes_one_and_zero_spaces_and_capitals(equation, shapes):
     check(einsum(equation, *(random(*shape, seed=i) for i, shape in enumerate(shapes))))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant", "shapes"),
+    [
+        ("ik,kj->ij", "...ij,...jk->...ik", [(1, 4, 7, 9), (1, 4, 9, 8)]),
+        ("ik,kj->ij", "...ij,...jk->...ik", [(5, 2, 3), (3, 4)]),
+        (",i->i", "...,f->...f", [(2, 3), (4,)]),
+        ("i,j->ij", "b...,c...->bc...", [(2, 5, 6), (3, 5, 6)]),
+        ("ij,jk->ik", "ij,jk->ik", [(2, 3), (3, 4)]),
+    ],
+)
+def test_ellipsis_that_the_converter_dropped(written, meant, shapes):
+    arrays = [random(*shape, seed=i).numpy() for i, shape in enumerate(shapes)]
+    expected = torch.einsum(meant, *map(torch.from_numpy, arrays)).numpy()
+    binding = bind(
+        "torch.einsum",
+        input_names=[None] * len(shapes),
+        params={"equation": written},
+        annotated_inputs=[Annotation(shape) for shape in shapes],
+        annotated_outputs=[Annotation(expected.shape)],
+    )
+    (y,) = apply(binding.layer, arrays, {})
+    assert_equal(y, expected, 1e-5)
+
+
+def test_dropped_ellipsis_of_unknown_sizes():
+    assert restore_ellipsis("ik,kj->ij", [(None, 3, 4), (None, 4, 5)], (None, 3, 5)) == "...ik,...kj->...ij"
+    assert restore_ellipsis("ik,kj->ij", [(2, 3, None), (2, None, 5)], (2, 3, 5)) == "...ik,...kj->...ij"
+
+
+def test_dropped_ellipsis_stays_away_where_the_shapes_do_not_tell():
+    assert restore_ellipsis("ik,kj->ij", [(2, 3, 4), (2, 4, 5)], (2, 3, 6)) == "ik,kj->ij"
+    assert restore_ellipsis("ik,kj->ij", [(2, 3, 4)], (2, 3, 6)) == "ik,kj->ij"
 
 
 def test_operands_as_one_list():

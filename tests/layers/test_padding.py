@@ -131,3 +131,11 @@ def test_random_amounts(data):
     low = 0 if mode == "circular" else -3
     pad = data.draw(st.lists(st.integers(low, 4), min_size=2 * ndim, max_size=2 * ndim))
     check_like_torch(padded(random(*shape), tuple(pad), mode))
+
+
+def test_left_over_forms():
+    x = random(1, 2, 5)
+    check(Case("aten::pad", F.pad, [x, [1, 2], "reflect", None]))
+    check(Case("aten::constant_pad_nd", lambda x, pad, value: F.pad(x, pad, value=value), [x, [1, 2], 2.5]))
+    check(Case("aten::reflection_pad1d", lambda x, pad: F.pad(x, pad, "reflect"), [x, [1, 2]]))
+    check(Case("aten::replication_pad1d", lambda x, pad: F.pad(x, pad, "replicate"), [x, [1, 2]]))

@@ -82,3 +82,8 @@ def test_refusals():
             run(shuffled(function, None, 2))
     with pytest.raises(ShapeError, match="multiple of 2"):
         run(shuffled("pixel_shuffle", random(1, 5, 4, 4), 2))
+
+
+def test_left_over_forms():
+    for function in OPERATORS:
+        check(Case(f"aten::{function}", getattr(F, function), [random(1, 8, 4, 4), 2]))

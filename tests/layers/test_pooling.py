@@ -291,3 +291,27 @@ def test_unpooling_refuses_other_shapes_and_dtypes():
             run(unpool(*arrays, kernel_size=(2, 2)))
     with pytest.raises(ShapeError, match="stride"):
         run(unpool(x, indices, kernel_size=(2, 2), stride=(0, 1)))
+
+
+# ------------------------------------------------------------------------------------------- what the converter leaves
+
+
+def test_left_over_forms():
+    x = random(2, 3, 6, 8)
+    check(Case("aten::avg_pool2d", F.avg_pool2d, [x, [6, 8], None, [0, 0], False, True, None]))
+    check(Case("aten::avg_pool2d", F.avg_pool2d, [x, [3, 2], [1, 2], [1, 0], True, False, 5]))
+    check(Case("aten::avg_pool1d", F.avg_pool1d, [x[0], [3], [2], [1], True, False]))
+    check(Case("aten::max_pool2d", F.max_pool2d, [x, [3, 2], [], [1, 0], [1, 2], True]))
+    both = Case("aten::max_pool2d_with_indices", torch.ops.aten.max_pool2d_with_indices, [x, [2, 2], [2, 1]])
+    both.inputs, both.outputs = [*both.inputs, [0, 0], [1, 1], False], 2
+    check(both)
+
+
+def test_left_over_unpooling():
+    pooled, indices = F.max_pool2d(random(1, 2, 6, 9), 2, return_indices=True)
+    check(Case("aten::max_unpool2d", torch.ops.aten.max_unpool2d, [pooled, indices, [6, 9]]))
+    pooled, indices = F.max_pool3d(random(1, 2, 4, 6, 9), 2, return_indices=True)
+    sizes = [[4, 6, 9], [2, 2, 2], [0, 0, 0]]
+    check(Case("aten::max_unpool3d", torch.ops.aten.max_unpool3d, [pooled, indices, *sizes]))
+    with pytest.raises(ShapeError, match="either output_size or kernel_size"):
+        run(Case("nn.MaxUnpool3d", None, [pooled, indices]))

@@ -208,3 +208,14 @@ def test_refusals():
     for shape in ((5, 6), (1, 0, 5, 6), (1, 2, 0, 6)):
         with pytest.raises(ShapeError):
             run(resized(random(*shape), mode="nearest", size=3))
+
+
+def test_left_over_forms():
+    x = random(1, 2, 5, 6)
+    check(Case("aten::upsample_nearest2d", lambda x, size, _: F.interpolate(x, size), [x, [9, 8], None]))
+    check(Case("aten::upsample_nearest2d", lambda x, _, f: F.interpolate(x, scale_factor=f), [x, None, [1.5, 2.0]]))
+    exact = torch.ops.aten._upsample_nearest_exact3d
+    check(Case("aten::_upsample_nearest_exact3d", exact, [random(1, 2, 3, 4, 5), [4, 9, 5], None, None, None]))
+    bilinear = torch.ops.aten.upsample_bilinear2d
+    check(Case("aten::upsample_bilinear2d", bilinear, [x, [9, 8], True, None, None], tolerance=1e-5))
+    check(Case("aten::upsample_bilinear2d", bilinear.vec, [x, None, False, [1.5, 2.0]], tolerance=1e-5))

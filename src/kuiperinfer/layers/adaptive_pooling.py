@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ def adaptive_positions(size: int, count: int) -> Array:
 @dataclass(frozen=True, kw_only=True)
 class _AdaptivePool(Layer):
     """What both have in common: an element of `output_size` that is 0 or None keeps the input's size."""
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input output_size"}
 
     ndim: int
     output_size: Ints | None = None
@@ -59,9 +62,9 @@ class _AdaptivePool(Layer):
         return tuple(map(adaptive_positions, shape[-self.ndim :], counts))
 
 
-@register("nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", ndim=1)
-@register("nn.AdaptiveAvgPool2d", "F.adaptive_avg_pool2d", ndim=2)
-@register("nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d", ndim=3)
+@register("nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", "aten::adaptive_avg_pool1d", ndim=1)
+@register("nn.AdaptiveAvgPool2d", "F.adaptive_avg_pool2d", "aten::adaptive_avg_pool2d", ndim=2)
+@register("nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d", "aten::adaptive_avg_pool3d", ndim=3)
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveAvgPool(_AdaptivePool):
     """The average of each window. (N, C, *size) or (C, *size) -> (N, C, *output_size). torch.nn.AdaptiveAvgPool2d"""
@@ -85,6 +88,9 @@ def average_adaptively(array: Array, positions: tuple[Array, ...]) -> Array:
 @register("nn.AdaptiveMaxPool1d", "F.adaptive_max_pool1d", ndim=1)
 @register("nn.AdaptiveMaxPool2d", "F.adaptive_max_pool2d", ndim=2)
 @register("nn.AdaptiveMaxPool3d", "F.adaptive_max_pool3d", ndim=3)
+@register("aten::adaptive_max_pool1d", ndim=1, return_indices=True)
+@register("aten::adaptive_max_pool2d", ndim=2, return_indices=True)
+@register("aten::adaptive_max_pool3d", ndim=3, return_indices=True)
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveMaxPool(_AdaptivePool):
     """The largest element of each window, and with `return_indices` its position in the flattened input plane.

@@ -13,7 +13,7 @@ from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError, did_you_mean
 from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_kind, factor_dtype, per_dimension, set_field
-from .padding import Pads, expect_mode, pad_array, padded_shape
+from .padding import Pads, expect_mode, pad_array, padded_shape, pads_of
 from .windows import Index, overlap_add, sliding_windows, window_count, window_elements
 
 # Elements of the matrix that a block of windows is copied into: 16 MiB of float32.
@@ -79,31 +79,38 @@ class _ConvolutionBase(Layer):
         return TensorSpec((*input.shape[: -self.ndim - 1], channels, *size), dtype)
 
 
-@register("nn.Conv1d", "F.conv1d", ndim=1)
-@register("nn.Conv2d", "F.conv2d", ndim=2)
-@register("nn.Conv3d", "F.conv3d", ndim=3)
+@register("nn.Conv1d", "F.conv1d", "aten::conv1d", ndim=1)
+@register("nn.Conv2d", "F.conv2d", "aten::conv2d", ndim=2)
+@register("nn.Conv3d", "F.conv3d", "aten::conv3d", ndim=3)
 @dataclass(frozen=True, kw_only=True)
 class Conv(_ConvolutionBase):
     """Cross-correlation of the padded input with each filter of the weight.
 
     input (N, C, *size) or (C, *size), weight (O, C / groups, *kernel), bias (O) -> (N, O, *size') or (O, *size') with
     size' = floor((size + padding - dilation * (kernel - 1) - 1) / stride) + 1. `padding` "same" keeps the size and puts
-    the odd element at the end, "valid" is no padding. torch.nn.Conv2d, torch.nn.functional.conv2d
+    the odd element at the end, "valid" is no padding. Two numbers for each dimension are those of `F.pad`, last dimension
+    first: so the converter writes what PyTorch pads in other modes than zeros. torch.nn.Conv2d, torch.nn.functional.conv2d
     """
+
+    schemas: ClassVar[Mapping[int, str]] = {7: "input weight bias stride padding dilation groups"}
 
     padding: Ints | str = (0,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expect_mode(self.padding_mode, constant="zeros")
+        if self.padding == ():  # how the converter writes it in one dimension, where the mode is not zeros
+            set_field(self, "padding", "same")
         if not isinstance(self.padding, str):
-            set_field(self, "padding", per_dimension(self.padding, self.ndim, "padding", at_least=0))
-        else:
-            if self.padding not in ("same", "valid"):
-                hint = did_you_mean(self.padding, ("same", "valid"))
-                raise ShapeError(f"padding: expected numbers, 'same' or 'valid', found '{self.padding}'{hint}")
-            if self.padding == "same" and max(self.stride) > 1:
-                raise ShapeError(f"padding='same' needs a stride of 1, found {self.stride}")
+            count = self.ndim if len(self.padding) == 1 else len(self.padding)
+            if count not in (self.ndim, 2 * self.ndim):
+                raise ShapeError(f"padding: expected 1, {self.ndim} or {2 * self.ndim} numbers, found {self.padding}")
+            set_field(self, "padding", per_dimension(self.padding, count, "padding", at_least=0))
+        elif self.padding not in ("same", "valid"):
+            hint = did_you_mean(self.padding, ("same", "valid"))
+            raise ShapeError(f"padding: expected numbers, 'same' or 'valid', found '{self.padding}'{hint}")
+        elif self.padding == "same" and max(self.stride) > 1:
+            raise ShapeError(f"padding='same' needs a stride of 1, found {self.stride}")
 
     @property
     def mode(self) -> str:
@@ -113,6 +120,8 @@ class Conv(_ConvolutionBase):
     def pads(self, kernel: Ints) -> Pads:
         """How much is padded before and after each spatial dimension."""
         if not isinstance(self.padding, str):
+            if len(self.padding) == 2 * self.ndim:
+                return pads_of(self.padding, self.ndim)
             return tuple((p, p) for p in self.padding)
         if self.padding == "valid":
             return ((0, 0),) * self.ndim
@@ -177,9 +186,9 @@ def _convolve_depthwise(padded: Array, weight: Array, stride: Ints, dilation: In
         result += channels[elements] * scales[position].reshape(groups, multiplier, *(1,) * len(kernel))
 
 
-@register("nn.ConvTranspose1d", "F.conv_transpose1d", ndim=1)
-@register("nn.ConvTranspose2d", "F.conv_transpose2d", ndim=2)
-@register("nn.ConvTranspose3d", "F.conv_transpose3d", ndim=3)
+@register("nn.ConvTranspose1d", "F.conv_transpose1d", "aten::conv_transpose1d", ndim=1)
+@register("nn.ConvTranspose2d", "F.conv_transpose2d", "aten::conv_transpose2d", ndim=2)
+@register("nn.ConvTranspose3d", "F.conv_transpose3d", "aten::conv_transpose3d", ndim=3)
 @dataclass(frozen=True, kw_only=True)
 class ConvTranspose(_ConvolutionBase):
     """Each input element lays a scaled filter onto the output; where filters overlap, they add up.
@@ -188,6 +197,8 @@ class ConvTranspose(_ConvolutionBase):
     size' = (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1, or the `output_size` asked
     for. torch.nn.ConvTranspose2d, torch.nn.functional.conv_transpose2d
     """
+
+    schemas: ClassVar[Mapping[int, str]] = {8: "input weight bias stride padding output_padding groups dilation"}
 
     padding: Ints = (0,)
     output_padding: Ints = (0,)

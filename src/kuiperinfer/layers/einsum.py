@@ -13,8 +13,9 @@ import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, i64, promote
 from ..errors import ShapeError
-from .base import Ints, Layer, Spec, Text, register
-from .checks import expect_kind, factor_dtype
+from .annotation import AnnotatedLayer, Shape
+from .base import Ints, Spec, Text, register
+from .checks import expect_kind, factor_dtype, set_field
 
 # A letter, or a dimension that an ellipsis stands for, counted from its end: -1 is the last one.
 Label: TypeAlias = str | int
@@ -95,9 +96,42 @@ def _merged_shape(left: Ints, right: Ints, step: PairStep) -> Ints:
     return tuple(1 if axis in summed else (a if b == 1 else b) for axis, (a, b) in pairs)
 
 
+def restore_ellipsis(equation: str, inputs: Sequence[Shape], output: Shape) -> str:
+    """The equation that gives the annotated output of the annotated inputs.
+
+    The converter drops every `...` from an equation of several operands. Where the operands have more dimensions than letters,
+    and there is a place for the dots that explains the output's shape, they are put back; else the equation stays.
+    """
+    left, _, right = equation.partition("->")
+    terms = left.split(",")
+    short = [len(shape) > len(term) for term, shape in zip(terms, inputs, strict=False)]
+    if "." in equation or len(terms) != len(inputs) or not any(short):
+        return equation
+    shapes = [tuple(1 if dim is None else dim for dim in shape) for shape in inputs]  # 1 goes with any size
+    for place in ("...{}", "{}..."):
+        operands = [place.format(term) if is_short else term for term, is_short in zip(terms, short, strict=True)]
+        candidate = f"{','.join(operands)}->{place.format(right)}"
+        try:
+            _, found = align_shapes(candidate, shapes)
+        except ShapeError:
+            continue
+        if len(found) == len(output) and all(b in (None, a) for a, b in zip(found, output, strict=True)):
+            return candidate
+    return equation
+
+
+def align_shapes(equation: str, shapes: Sequence[Ints]) -> tuple[list[Ints], Ints]:
+    """Each operand's shape over all labels, the output's first, with 1 for those it lacks; and the output's shape."""
+    operands, output = parse_equation(equation, tuple(map(len, shapes)))
+    sizes = _sizes(equation, operands, shapes)
+    every = _all_labels(operands, output)
+    own = [dict(zip(labels, shape, strict=True)) for labels, shape in zip(operands, shapes, strict=True)]
+    return [tuple(mine.get(label, 1) for label in every) for mine in own], tuple(sizes[label] for label in output)
+
+
 @register("torch.einsum")
 @dataclass(frozen=True, kw_only=True)
-class Einsum(Layer):
+class Einsum(AnnotatedLayer):
     """The product of all operands, summed over the labels that are not in the output; `ii` is a diagonal.
 
     equation "bij,bjk->bik": (B, I, J), (B, J, K) -> (B, I, K). Operands come one by one or as one list. torch.einsum
@@ -107,11 +141,18 @@ class Einsum(Layer):
 
     equation: Text
 
+    def __post_init__(self) -> None:
+        inputs = [annotation.shape for annotation in self.annotated_inputs]
+        known = [shape for shape in inputs if shape is not None]
+        output = self.annotated_outputs[0].shape if self.annotated_outputs else None
+        if inputs and output is not None and len(known) == len(inputs):
+            set_field(self, "equation", restore_ellipsis(self.equation, known, output))
+
     def infer(self, *operands: Spec) -> TensorSpec:
         specs = _unpack(operands)
         for number, spec in enumerate(specs):
             expect_kind(spec, "bool", "int", "float", "complex", what=f"operand {number}")
-        shapes, output_shape = self._align_shapes([spec.shape for spec in specs])
+        shapes, output_shape = align_shapes(self.equation, [spec.shape for spec in specs])
         count = len(output_shape)
         if len(specs) == 1:
             summed = len(shapes[0]) > count
@@ -123,14 +164,6 @@ class Einsum(Layer):
             dtype = _pair_dtype(left, right, step)
             left = TensorSpec(_merged_shape(left.shape, right.shape, step), dtype)
         return TensorSpec(output_shape, left.dtype)
-
-    def _align_shapes(self, shapes: Sequence[Ints]) -> tuple[list[Ints], Ints]:
-        """Each operand's shape over all labels, the output's first, with 1 for those it lacks; and the output's shape."""
-        operands, output = parse_equation(self.equation, tuple(map(len, shapes)))
-        sizes = _sizes(self.equation, operands, shapes)
-        every = _all_labels(operands, output)
-        own = [dict(zip(labels, shape, strict=True)) for labels, shape in zip(operands, shapes, strict=True)]
-        return [tuple(mine.get(label, 1) for label in every) for mine in own], tuple(sizes[label] for label in output)
 
     def forward(self, *operands: Array) -> Array:
         arrays = _unpack(operands)

@@ -12,7 +12,7 @@ from .base import Ints, Layer, Spec, Value, expect_rank, register
 from .checks import expect_kind, factor_dtype
 
 
-def _expect_numbers(**operands: Spec) -> None:
+def expect_numbers(**operands: Spec) -> None:
     for name, operand in operands.items():
         expect_kind(operand, "int", "float", "complex", what=name)
 
@@ -42,7 +42,7 @@ def _expect_expandable(bias: TensorSpec, shape: Ints, what: str) -> None:
         raise ShapeError(f"{what}: shape {bias.shape} cannot be expanded to {shape}")
 
 
-@register("nn.Linear", "F.linear")
+@register("nn.Linear", "F.linear", "aten::linear")
 @dataclass(frozen=True, kw_only=True)
 class Linear(Layer):
     """input @ weight.T + bias. (*, I), (O, I), (O) -> (*, O); a weight (I) gives (*). torch.nn.Linear"""
@@ -53,7 +53,7 @@ class Linear(Layer):
     out_features: int | None = None
 
     def infer(self, input: TensorSpec, weight: TensorSpec, bias: Spec = None) -> TensorSpec:
-        _expect_numbers(input=input, weight=weight)
+        expect_numbers(input=input, weight=weight)
         expect_rank(weight, 1, 2, what="weight")
         found = (self.out_features, self.in_features)[-weight.ndim :]
         if any(number not in (None, dim) for number, dim in zip(found, weight.shape, strict=True)):
@@ -64,7 +64,7 @@ class Linear(Layer):
         shape = _product_shape(input.shape, weight.shape[::-1])
         if bias is None:
             return TensorSpec(shape, factor_dtype(input, weight))
-        _expect_numbers(bias=bias)
+        expect_numbers(bias=bias)
         if weight.ndim == 1 and bias.ndim:
             raise ShapeError(f"bias: a weight of shape {weight.shape} takes a single number, found shape {bias.shape}")
         _expect_expandable(bias, shape, "bias")
@@ -75,7 +75,7 @@ class Linear(Layer):
         return product if bias is None else product + bias
 
 
-@register("torch.matmul")
+@register("torch.matmul", "aten::matmul")
 @dataclass(frozen=True, kw_only=True)
 class Matmul(Layer):
     """Products of the last two dimensions, the others broadcast: (*, M, K), (*, K, N) -> (*, M, N).
@@ -84,15 +84,15 @@ class Matmul(Layer):
     """
 
     def infer(self, input: TensorSpec, other: TensorSpec) -> TensorSpec:
-        _expect_numbers(input=input, other=other)
+        expect_numbers(input=input, other=other)
         return TensorSpec(_product_shape(input.shape, other.shape), factor_dtype(input, other))
 
     def forward(self, input: Array, other: Array) -> Array:
         return _multiply(input, other)
 
 
-@register("torch.mm", ranks=(2, 2))
-@register("torch.bmm", ranks=(3, 3))
+@register("torch.mm", "aten::mm", ranks=(2, 2))
+@register("torch.bmm", "aten::bmm", ranks=(3, 3))
 @dataclass(frozen=True, kw_only=True)
 class MatrixProduct(Layer):
     """Products without broadcasting: mm (M, K), (K, N) -> (M, N); bmm (B, M, K), (B, K, N) -> (B, M, N)."""
@@ -100,7 +100,7 @@ class MatrixProduct(Layer):
     ranks: Ints
 
     def infer(self, input: TensorSpec, mat2: TensorSpec) -> TensorSpec:
-        _expect_numbers(input=input, mat2=mat2)
+        expect_numbers(input=input, mat2=mat2)
         return TensorSpec(_strict_product_shape(input, mat2, self.ranks, ("input", "mat2")), factor_dtype(input, mat2))
 
     def forward(self, input: Array, mat2: Array) -> Array:
@@ -110,18 +110,18 @@ class MatrixProduct(Layer):
 def _strict_product_shape(a: TensorSpec, b: TensorSpec, ranks: Ints, names: tuple[str, str]) -> Ints:
     expect_rank(a, ranks[0], what=names[0])
     expect_rank(b, ranks[1], what=names[1])
-    if a.shape[:-2] != b.shape[:-2] and len(ranks) == 2 and min(ranks) > 2:
+    if a.shape[:-2] != b.shape[:-2]:
         raise ShapeError(f"{names[0]} and {names[1]}: shapes {a.shape} and {b.shape} have different batch sizes")
     return _product_shape(a.shape, b.shape)
 
 
-@register("torch.mv")
+@register("torch.mv", "aten::mv")
 @dataclass(frozen=True, kw_only=True)
 class MatrixVectorProduct(Layer):
     """(M, K), (K) -> (M). torch.mv"""
 
     def infer(self, input: TensorSpec, vec: TensorSpec) -> TensorSpec:
-        _expect_numbers(input=input, vec=vec)
+        expect_numbers(input=input, vec=vec)
         return TensorSpec(_strict_product_shape(input, vec, (2, 1), ("input", "vec")), factor_dtype(input, vec))
 
     def forward(self, input: Array, vec: Array) -> Array:
@@ -132,14 +132,14 @@ class MatrixVectorProduct(Layer):
 class _AddedProduct(Layer):
     """beta * input + alpha * (a @ b); where beta is 0, NaN and infinity in `input` do not count."""
 
-    rank: ClassVar[int]
+    ranks: ClassVar[Ints]
 
     alpha: int | float = 1
     beta: int | float = 1
 
     def _infer(self, input: TensorSpec, a: TensorSpec, b: TensorSpec, names: tuple[str, str]) -> TensorSpec:
-        _expect_numbers(input=input, **{names[0]: a, names[1]: b})
-        shape = _strict_product_shape(a, b, (self.rank, self.rank), names)
+        expect_numbers(input=input, **{names[0]: a, names[1]: b})
+        shape = _strict_product_shape(a, b, self.ranks, names)
         _expect_expandable(input, shape, "input")
         return TensorSpec(shape, factor_dtype(input, a, b))
 
@@ -154,12 +154,13 @@ def _scaled(array: Array, factor: int | float) -> Array:
     return array * array.dtype.type(factor)  # an integer tensor takes the integer part of the factor
 
 
-@register("torch.addmm")
+@register("torch.addmm", "aten::addmm")
 @dataclass(frozen=True, kw_only=True)
 class AddMM(_AddedProduct):
     """beta * input + alpha * (mat1 @ mat2). input that expands to (M, N), (M, K), (K, N) -> (M, N). torch.addmm"""
 
-    rank: ClassVar[int] = 2
+    ranks: ClassVar[Ints] = (2, 2)
+    schemas: ClassVar[Mapping[int, str]] = {5: "input mat1 mat2 beta alpha"}
 
     def infer(self, input: TensorSpec, mat1: TensorSpec, mat2: TensorSpec) -> TensorSpec:
         return self._infer(input, mat1, mat2, ("mat1", "mat2"))
@@ -168,12 +169,28 @@ class AddMM(_AddedProduct):
         return self._forward(input, mat1, mat2)
 
 
-@register("torch.baddbmm")
+@register("torch.addmv", "aten::addmv")
+@dataclass(frozen=True, kw_only=True)
+class AddMV(_AddedProduct):
+    """beta * input + alpha * (mat @ vec). input that expands to (M), (M, K), (K) -> (M). torch.addmv"""
+
+    ranks: ClassVar[Ints] = (2, 1)
+    schemas: ClassVar[Mapping[int, str]] = {5: "input mat vec beta alpha"}
+
+    def infer(self, input: TensorSpec, mat: TensorSpec, vec: TensorSpec) -> TensorSpec:
+        return self._infer(input, mat, vec, ("mat", "vec"))
+
+    def forward(self, input: Array, mat: Array, vec: Array) -> Array:
+        return self._forward(input, mat, vec)
+
+
+@register("torch.baddbmm", "aten::baddbmm")
 @dataclass(frozen=True, kw_only=True)
 class BaddBMM(_AddedProduct):
     """beta * input + alpha * (batch1 @ batch2). input that expands to (B, M, N), (B, M, K), (B, K, N) -> (B, M, N)."""
 
-    rank: ClassVar[int] = 3
+    ranks: ClassVar[Ints] = (3, 3)
+    schemas: ClassVar[Mapping[int, str]] = {5: "input batch1 batch2 beta alpha"}
 
     def infer(self, input: TensorSpec, batch1: TensorSpec, batch2: TensorSpec) -> TensorSpec:
         return self._infer(input, batch1, batch2, ("batch1", "batch2"))

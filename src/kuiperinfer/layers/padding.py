@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -99,7 +99,9 @@ def _expect_fillable(value: Scalar, dtype: DType) -> None:
         raise DTypeError(f"value: {value} cannot be stored as {dtype}")
 
 
-@register("F.pad")
+@register("F.pad", "aten::pad", "aten::constant_pad_nd")
+@register("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d", mode="reflect")
+@register("aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d", mode="replicate")
 @dataclass(frozen=True, kw_only=True)
 class Pad(Layer):
     """Pads the last `len(pad) / 2` dimensions with a value, or with elements of the input in other modes.
@@ -107,6 +109,8 @@ class Pad(Layer):
     (*, L) -> (*, L + before + after). Modes other than "constant" take an input of one or two dimensions more than are
     padded, and pay no heed to `value`. torch.nn.functional.pad
     """
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input pad", 3: "input pad value", 4: "input pad mode value"}
 
     pad: Ints | None = None
     mode: str = "constant"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
@@ -23,10 +25,12 @@ def _expect_image(input: TensorSpec) -> None:
         raise ShapeError(f"input: expected at least 3 dimensions, found shape {input.shape}")
 
 
-@register("nn.PixelShuffle", "F.pixel_shuffle")
+@register("nn.PixelShuffle", "F.pixel_shuffle", "aten::pixel_shuffle")
 @dataclass(frozen=True, kw_only=True)
 class PixelShuffle(Layer):
     """Spreads each r * r channels over r by r pixels. (*, C * r * r, H, W) -> (*, C, H * r, W * r). torch.nn.PixelShuffle"""
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input upscale_factor"}
 
     upscale_factor: int
 
@@ -51,10 +55,12 @@ class PixelShuffle(Layer):
         return pixels.reshape(*batch, channels // (r * r), height * r, width * r)
 
 
-@register("nn.PixelUnshuffle", "F.pixel_unshuffle")
+@register("nn.PixelUnshuffle", "F.pixel_unshuffle", "aten::pixel_unshuffle")
 @dataclass(frozen=True, kw_only=True)
 class PixelUnshuffle(Layer):
     """Stacks each r by r pixels as channels. (*, C, H * r, W * r) -> (*, C * r * r, H, W). torch.nn.PixelUnshuffle"""
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input downscale_factor"}
 
     downscale_factor: int
 
@@ -78,10 +84,12 @@ class PixelUnshuffle(Layer):
         return pixels.reshape(*batch, channels * r * r, height // r, width // r)
 
 
-@register("nn.ChannelShuffle", "F.channel_shuffle", "torch.channel_shuffle")
+@register("nn.ChannelShuffle", "F.channel_shuffle", "torch.channel_shuffle", "aten::channel_shuffle")
 @dataclass(frozen=True, kw_only=True)
 class ChannelShuffle(Layer):
     """Deals the channels of `groups` equal groups out in turn. (N, C, *) -> (N, C, *). torch.nn.ChannelShuffle"""
+
+    schemas: ClassVar[Mapping[int, str]] = {2: "input groups"}
 
     groups: int
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -166,9 +166,12 @@ def pair_outputs(layer: Layer, values: Any, indices: Any) -> Any:
     return (values, indices) if layer.output_count == 2 else [values, indices]
 
 
-@register("nn.MaxPool1d", "F.max_pool1d", ndim=1)
-@register("nn.MaxPool2d", "F.max_pool2d", ndim=2)
-@register("nn.MaxPool3d", "F.max_pool3d", ndim=3)
+@register("nn.MaxPool1d", "F.max_pool1d", "aten::max_pool1d", ndim=1)
+@register("nn.MaxPool2d", "F.max_pool2d", "aten::max_pool2d", ndim=2)
+@register("nn.MaxPool3d", "F.max_pool3d", "aten::max_pool3d", ndim=3)
+@register("aten::max_pool1d_with_indices", ndim=1, return_indices=True)
+@register("aten::max_pool2d_with_indices", ndim=2, return_indices=True)
+@register("aten::max_pool3d_with_indices", ndim=3, return_indices=True)
 @dataclass(frozen=True, kw_only=True)
 class MaxPool(_Pool):
     """The largest element of each window; NaN counts as the largest, and padding never does.
@@ -176,6 +179,8 @@ class MaxPool(_Pool):
     (N, C, *size) or (C, *size) -> (N, C, *size'), and with `return_indices` also int64 positions in the flattened input
     plane. size' = floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1. torch.nn.MaxPool2d
     """
+
+    schemas: ClassVar[Mapping[int, str]] = {6: "input kernel_size stride padding dilation ceil_mode"}
 
     padding: Ints = (0,)
     dilation: Ints = (1,)
@@ -216,9 +221,9 @@ def _average(array: Array, windows: tuple[Windows, ...], with_padding: bool, div
     return (total / divisors).astype(array.dtype)
 
 
-@register("nn.AvgPool1d", "F.avg_pool1d", ndim=1)
-@register("nn.AvgPool2d", "F.avg_pool2d", ndim=2)
-@register("nn.AvgPool3d", "F.avg_pool3d", ndim=3)
+@register("nn.AvgPool1d", "F.avg_pool1d", "aten::avg_pool1d", ndim=1)
+@register("nn.AvgPool2d", "F.avg_pool2d", "aten::avg_pool2d", ndim=2)
+@register("nn.AvgPool3d", "F.avg_pool3d", "aten::avg_pool3d", ndim=3)
 @dataclass(frozen=True, kw_only=True)
 class AvgPool(_Pool):
     """The average of each window.
@@ -227,6 +232,11 @@ class AvgPool(_Pool):
     counts as zeros, or not at all without `count_include_pad`; `divisor_override` replaces the number of elements.
     torch.nn.AvgPool2d
     """
+
+    schemas: ClassVar[Mapping[int, str]] = {
+        6: "input kernel_size stride padding ceil_mode count_include_pad",
+        7: "input kernel_size stride padding ceil_mode count_include_pad divisor_override",
+    }
 
     padding: Ints = (0,)
     count_include_pad: bool = True

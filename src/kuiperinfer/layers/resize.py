@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -138,6 +138,39 @@ class Resize(Layer):
             taps = _TAPS[self.mode](axis, np.float64 if is_bytes else real)
             input = (weighted_sum_of_bytes if is_bytes else weighted_sum)(input, number, taps)
         return input
+
+
+@register("aten::upsample_nearest1d", "aten::upsample_nearest2d", "aten::upsample_nearest3d", mode="nearest")
+@register("aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact2d", mode="nearest-exact")
+@register("aten::_upsample_nearest_exact3d", mode="nearest-exact")
+@dataclass(frozen=True, kw_only=True)
+class LeftOverNearest(Resize):
+    """The forms that the converter leaves as they are; those with a scale for each dimension have none of them."""
+
+    schemas: ClassVar[Mapping[int, str]] = {
+        3: "input size scale_factor",
+        4: "input size scale_h scale_w",
+        5: "input size scale_d scale_h scale_w",
+    }
+
+    scale_d: None = None
+    scale_h: None = None
+    scale_w: None = None
+
+
+@register("aten::upsample_linear1d", mode="linear")
+@register("aten::upsample_bilinear2d", mode="bilinear")
+@register("aten::upsample_bicubic2d", mode="bicubic")
+@register("aten::upsample_trilinear3d", mode="trilinear")
+@dataclass(frozen=True, kw_only=True)
+class LeftOverLinear(LeftOverNearest):
+    """The same of the modes that know `align_corners`."""
+
+    schemas: ClassVar[Mapping[int, str]] = {
+        4: "input size align_corners scale_factor",
+        5: "input size align_corners scale_h scale_w",
+        6: "input size align_corners scale_d scale_h scale_w",
+    }
 
 
 def _one_each(numbers: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,27 +16,32 @@ from .checks import expect_kind, per_dimension, set_field
 
 
 @register("nn.MaxUnpool1d", "F.max_unpool1d", ndim=1)
-@register("nn.MaxUnpool2d", "F.max_unpool2d", ndim=2)
-@register("nn.MaxUnpool3d", "F.max_unpool3d", ndim=3)
+@register("nn.MaxUnpool2d", "F.max_unpool2d", "aten::max_unpool2d", ndim=2)
+@register("nn.MaxUnpool3d", "F.max_unpool3d", "aten::max_unpool3d", ndim=3)
 @dataclass(frozen=True, kw_only=True)
 class MaxUnpool(Layer):
     """Zeros, but for the input's elements at the positions that `indices` names in the flattened output plane.
 
     Both (N, C, *size) or (C, *size) -> (N, C, *size') with size' = (size - 1) * stride + kernel - 2 * padding, or
-    `output_size`, which may differ from it by less than the stride. Where a position is named twice, the last element
-    stands; one out of range is an `InputError`. torch.nn.MaxUnpool2d
+    `output_size`, which may differ from it by less than the stride, or in any way where there is no kernel. Where a position
+    is named twice, the last element stands; one out of range is an `InputError`. torch.nn.MaxUnpool2d
     """
 
+    schemas: ClassVar[Mapping[int, str]] = {
+        3: "input indices output_size",
+        5: "input indices output_size stride padding",
+    }
+
     ndim: int
-    kernel_size: Ints
+    kernel_size: Ints | None = None
     stride: Ints | None = None
     padding: Ints = (0,)
     output_size: Ints | None = None
 
     def __post_init__(self) -> None:
-        kernel = per_dimension(self.kernel_size, self.ndim, "kernel_size", at_least=1)
-        set_field(self, "kernel_size", kernel)
-        stride = per_dimension(self.stride, self.ndim, "stride", at_least=1) if self.stride else kernel
+        if self.kernel_size is not None:
+            set_field(self, "kernel_size", per_dimension(self.kernel_size, self.ndim, "kernel_size", at_least=1))
+        stride = per_dimension(self.stride, self.ndim, "stride", at_least=1) if self.stride else self.kernel_size
         set_field(self, "stride", stride)
         set_field(self, "padding", per_dimension(self.padding, self.ndim, "padding", at_least=0))
 
@@ -49,13 +56,20 @@ class MaxUnpool(Layer):
         return input.like((*input.shape[: -self.ndim], *self.spatial_size(input.shape, output_size)))
 
     def spatial_size(self, shape: Ints, output_size: Value) -> Ints:
-        assert self.stride is not None
+        given = self.output_size if output_size is None else known_ints(output_size, "output_size")
+        if given is not None and len(given) == self.ndim + 2:
+            given = given[2:]
+        if given is not None and (len(given) != self.ndim or min(given) < 1):
+            raise ShapeError(f"output_size: expected {self.ndim} numbers of at least 1, found {given}")
+        if self.kernel_size is None or self.stride is None:
+            if given is None:
+                raise ShapeError("expected either output_size or kernel_size, found none of them")
+            return given
         layout = zip(shape[-self.ndim :], self.kernel_size, self.stride, self.padding, strict=True)
         usual = tuple((size - 1) * stride + kernel - 2 * padding for size, kernel, stride, padding in layout)
-        given = self.output_size if output_size is None else known_ints(output_size, "output_size")
-        size = usual if given is None else given[2:] if len(given) == self.ndim + 2 else given
-        fits = len(size) == self.ndim and min(size) >= 1
-        if not fits or any(abs(s - u) >= stride for s, u, stride in zip(size, usual, self.stride, strict=True)):
+        size = usual if given is None else given
+        near = all(abs(s - u) < stride for s, u, stride in zip(size, usual, self.stride, strict=True))
+        if not near or min(size) < 1:
             raise ShapeError(f"output_size: expected {usual}, each less than the stride away, found {size}")
         return size
 
