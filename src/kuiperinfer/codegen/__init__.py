@@ -1,6 +1,6 @@
 """Lowering rules, kernel specs, and machine code."""
 
-from . import convolution, elementwise, joining, linear, pooling, shape, slicing, softmax
+from . import convolution, elementwise, joining, linear, pooling, shape, slicing, softmax, transposed_convolution
 from .lowering import Lowering, lowers
 from .target import Target, current_target, target_named
 
@@ -14,6 +14,7 @@ __all__ = [
     "pooling",
     "shape",
     "slicing",
+    "transposed_convolution",
     "softmax",
     "current_target",
     "lowers",

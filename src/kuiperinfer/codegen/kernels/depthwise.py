@@ -74,7 +74,8 @@ class DepthwiseSpec(KernelSpec):
                 )
                 for pixel, value in enumerate(sums):
                     value = self.epilogue.emit(code, value, operands, 0, y, x, pixel)
-                    code.store(value, code.at(to, code.add(code.mul(x, lanes), pixel * lanes)), align=lanes * 4)
+                    place = code.add(code.mul(x, self.output.pixel), pixel * self.output.pixel)
+                    code.store(value, code.at(to, place), align=lanes * 4)
 
             def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
                 tile(x, self.tile)

@@ -127,7 +127,7 @@ class DirectConvolutionSpec(KernelSpec):
 
             def tile(x: Index, width: int) -> None:
                 tile_source = code.at(row_source, code.mul(x, self.stride[1] * self.input.pixel))
-                sums = self._emit_tile(code, tile_source, weights, biases, width, block_weights)
+                sums = self.emit_tile(code, tile_source, weights, biases, width, block_weights)
                 tile_out = code.at(out, code.add(code.mul(y, self.output.row), code.mul(x, self.output.pixel)))
                 for block in range(blocks):
                     for pixel in range(width):
@@ -182,7 +182,7 @@ class DirectConvolutionSpec(KernelSpec):
 
         def tile(x: Index, width: int) -> None:
             place = code.at(source, code.mul(x, self.input.pixel))
-            sums = self._emit_tile(code, place, start, zeros, width, block_weights)
+            sums = self.emit_tile(code, place, start, zeros, width, block_weights)
             for block in range(count):
                 for pixel in range(width):
                     shift = block * self.output.block_stride + pixel * self.output.pixel
@@ -208,7 +208,7 @@ class DirectConvolutionSpec(KernelSpec):
             return code.mul(code.div(group, shares), self.input_blocks * self.input.block_stride)
         return code.mul(group, self.tile_blocks * self.input.block_stride)  # narrow groups: a block takes its own block
 
-    def _emit_tile(
+    def emit_tile(
         self, code: Code, source: Vector, weights: Vector, biases: Sequence[Vector], width: int, block_weights: int
     ) -> Sequence[Vector]:
         """The sums of `width` pixels of all blocks, block after block."""
