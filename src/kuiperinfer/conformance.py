@@ -23,7 +23,7 @@ import numpy as np
 
 from . import dtypes
 from .array_files import from_stored, numbered, read_archive
-from .comparison import Comparison, compare
+from .comparison import TOLERANCES, Comparison, compare
 from .dtypes import Array
 from .errors import InputError, KuiperError
 
@@ -45,6 +45,7 @@ COPIES = frozenset(
 )
 
 Run: TypeAlias = Callable[..., Any]  # arrays in, an array or a tuple of arrays out
+LeastTolerance: TypeAlias = Callable[[Run, Sequence[Array]], float]
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,13 @@ def case_name(folder: Path, directory: Path) -> str:
     return folder.resolve().name if name == "." else name
 
 
-def run_case(folder: Path, name: str, load: Callable[[Path], Run]) -> CaseResult:
+def run_case(
+    folder: Path, name: str, load: Callable[[Path], Run], least_tolerance: LeastTolerance | None = None
+) -> CaseResult:
     """Loads a case's model with `load`, runs it on the case's inputs, and compares all outputs.
 
-    Never raises: whatever goes wrong, be it a mistake of the engine, makes the case a failed one.
+    `least_tolerance` tells, for a model and its inputs, what tolerance float32 needs at least. Never raises: whatever goes
+    wrong, be it a mistake of the engine, makes the case a failed one.
     """
     start = time.perf_counter()
     outputs: list[OutputResult] = []
@@ -119,7 +123,7 @@ def run_case(folder: Path, name: str, load: Callable[[Path], Run]) -> CaseResult
         for suffix in ("", "2"):
             if suffix and not (folder / f"inputs{suffix}.npz").exists():
                 break
-            outputs.extend(_run_once(folder, suffix, meta, run))
+            outputs.extend(_run_once(folder, suffix, meta, run, least_tolerance))
     except KuiperError as error:
         problem = str(error)
     except Exception as error:  # an engine that fails in an unforeseen way has failed this case, and no other
@@ -133,7 +137,9 @@ def run_case(folder: Path, name: str, load: Callable[[Path], Run]) -> CaseResult
     return CaseResult(name, tuple(outputs), time.perf_counter() - start, problem)
 
 
-def _run_once(folder: Path, suffix: str, meta: dict[str, Any], run: Run) -> Iterator[OutputResult]:
+def _run_once(
+    folder: Path, suffix: str, meta: dict[str, Any], run: Run, least_tolerance: LeastTolerance | None
+) -> Iterator[OutputResult]:
     inputs = _read_arrays(folder / f"inputs{suffix}.npz", "in", meta.get(f"inputs{suffix}"))
     expected = _read_arrays(folder / f"outputs{suffix}.npz", "out", meta.get(f"outputs{suffix}"))
     before = [array.tobytes() for array in inputs]
@@ -146,8 +152,13 @@ def _run_once(folder: Path, suffix: str, meta: dict[str, Any], run: Run) -> Iter
             raise InputError(f"input in{index} was modified by the run")
     random = _random_outputs(meta, len(expected))
     tolerance = meta.get("rtol_of_max", 0.0 if meta.get("op_types") and COPIES.issuperset(meta["op_types"]) else None)
+    least = 0.0 if least_tolerance is None else least_tolerance(run, inputs)
     for index, (array, answer) in enumerate(zip(found, expected, strict=True)):
-        comparison = compare(np.asarray(array), answer, tolerance, values=index not in random)
+        dtype = dtypes.dtype_of(answer)
+        allowed = TOLERANCES.get(dtype, 0.0) if tolerance is None else tolerance
+        if dtype is dtypes.f32:
+            allowed = max(allowed, least)
+        comparison = compare(np.asarray(array), answer, allowed, values=index not in random)
         yield OutputResult(f"out{index}" + (f" ({suffix})" if suffix else ""), comparison)
 
 

@@ -9,34 +9,41 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .compiling import target_option
+from .models import write_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..conformance import CaseResult
+    from ..dtypes import Array
 
 ENGINES = ("reference", "compiled")
 
 
 @click.command("conformance")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--engine", default=ENGINES[0], show_default=True, type=click.Choice(ENGINES), help="What runs the models."
-)
+@click.option("--engine", type=click.Choice(ENGINES), help="What runs the models. [default: the setting]")
+@target_option
 @click.option(
     "--json", "json_path", metavar="FILE", help="Also write the results to this file; - prints nothing but them."
 )
 @click.option("--only", multiple=True, metavar="GLOB", help="Only cases with such a name, for instance 'nn_*'.")
-def command(directory: Path, engine: str, json_path: str | None, only: tuple[str, ...]) -> int:
+def command(
+    directory: Path, engine: str | None, target: str | None, json_path: str | None, only: tuple[str, ...]
+) -> int:
     """Run every case folder under DIR and compare with its expected outputs.
 
     A case has model.pnnx.param, model.pnnx.bin, inputs.npz (in0, in1, …) and outputs.npz (out0, …). Exit code 0 only if all
-    cases pass.
+    cases pass. Where the compiled model uses Winograd's algorithm, the tolerance of floats is 1e-4 at least.
     """
     from ..conformance import case_name, find_cases, run_case
     from ..runtime import load
     from ..settings import settings
     from .console import console
 
+    engine = engine or settings.engine
+    least_tolerance = winograd_tolerance if engine == "compiled" else None
     folders = find_cases(directory, only)
     names = [case_name(folder, directory) for folder in folders]
     quiet = json_path == "-"
@@ -46,8 +53,8 @@ def command(directory: Path, engine: str, json_path: str | None, only: tuple[str
         out.print(f"  {'case':{width}}  outputs  {'worst error':>11}  tolerance     time", style="dim")
     results = []
     for folder, name in zip(folders, names, strict=True):
-        with settings(engine=engine):
-            results.append(run_case(folder, name, load))
+        with settings(engine=engine, target=target or settings.target):
+            results.append(run_case(folder, name, load, least_tolerance))
         if not quiet:
             _print_row(out, results[-1], width)
     failed = sum(not result.ok for result in results)
@@ -56,6 +63,14 @@ def command(directory: Path, engine: str, json_path: str | None, only: tuple[str
     if not quiet:
         out.print(f"{len(results) - failed} passed, {failed} failed", style="bold red" if failed else "bold green")
     return 1 if failed else 0
+
+
+def winograd_tolerance(model: Any, inputs: Sequence[Array]) -> float:
+    """What floats need at least, for a model as it is compiled for given inputs."""
+    from ..runtime.against_reference import uses_winograd
+    from .compare import compile_for
+
+    return 1e-4 if uses_winograd(compile_for(model, model.convert(inputs)).plan) else 0.0
 
 
 def as_data(results: Sequence[CaseResult], engine: str) -> dict[str, Any]:
@@ -103,13 +118,9 @@ def _print_row(out: Console, result: CaseResult, width: int) -> None:
 
 
 def _write_json(target: str, data: dict[str, Any]) -> None:
-    from ..errors import InputError
     from .console import json_text
 
     if target == "-":
         sys.stdout.write(json_text(data) + "\n")
-        return
-    try:
-        Path(target).write_text(json_text(data) + "\n", "utf-8")
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from error
+    else:
+        write_text(Path(target), json_text(data))

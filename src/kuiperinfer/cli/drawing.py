@@ -110,9 +110,12 @@ def svg_text(operators: Sequence[RuntimeOperator]) -> str:
         x, y = layout.x[number] - widths[number] / 2 + _MARGIN, _top(layout.layer[number])
         fill, outline = colours_of(operator.type)
         middle = layout.x[number] + _MARGIN
-        kind, caption = escape(_clean(operator.type)), escape(_clean(captions[number]))
+        kind, caption = (
+            escape(without_control_characters(operator.type)),
+            escape(without_control_characters(captions[number])),
+        )
         parts.append(
-            f"<g><title>{escape(_clean(operator_text(operator)))}</title>"
+            f"<g><title>{escape(without_control_characters(operator_text(operator)))}</title>"
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{widths[number]:.1f}" height="{_BOX_HEIGHT}" rx="6" '
             f'fill="{fill}" stroke="{outline}"/>'
             f'<text x="{middle:.1f}" y="{y + 18:.1f}" text-anchor="middle" font-weight="bold">{kind}</text>'
@@ -147,6 +150,6 @@ def _caption(operator: RuntimeOperator) -> str:
     return text if len(text) <= 32 else f"{text[:14]}…{text[-17:]}"
 
 
-def _clean(text: str) -> str:
+def without_control_characters(text: str) -> str:
     """Without the characters that XML cannot hold."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .models import model_argument, model_file
+from .models import model_argument, model_file, write_text
 
 if TYPE_CHECKING:
     from ..graph import RuntimeGraph
@@ -27,7 +27,6 @@ def command(model_path: Path, output: Path | None, wanted: str | None, as_json: 
 
     text: a line an operator. svg: a picture. dot: the same for Graphviz. Unknown operators are shown too.
     """
-    from ..errors import InputError
     from ..graph import RuntimeGraph
     from .console import json_text, printable
     from .drawing import dot_text, svg_text
@@ -44,10 +43,7 @@ def command(model_path: Path, output: Path | None, wanted: str | None, as_json: 
     if output is None:
         print(text if as_json else printable(text))
         return
-    try:
-        output.write_text(text + "\n", "utf-8")
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written ({error.strerror or error})") from error
+    write_text(output, text)
 
 
 def _format_of(output: Path | None) -> str:

@@ -106,3 +106,11 @@ def parse_numbers(text: str, option: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"{option} {text}: expected numbers with commas between them, such as 0.5,0.5,0.5") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file; `InputError` where that cannot be."""
+    try:
+        path.write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error

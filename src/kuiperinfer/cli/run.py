@@ -98,6 +98,11 @@ def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
 
 
 def random_inputs(model: Model, shape_texts: Sequence[str], seed: int) -> dict[str, Array]:
+    """Input name -> random array of the shape that --shape options or the model give; see `random_arrays`."""
+    return random_arrays(model, input_shapes(shape_texts, model.inputs), seed)
+
+
+def random_arrays(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Array]:
     """Input name -> normally distributed numbers, or zeros and ones for integers and bools."""
     import numpy as np
 
@@ -105,12 +110,12 @@ def random_inputs(model: Model, shape_texts: Sequence[str], seed: int) -> dict[s
 
     generator = np.random.default_rng(seed)
     made: dict[str, Array] = {}
-    for (name, shape), info in zip(input_shapes(shape_texts, model.inputs).items(), model.inputs, strict=True):
-        dtype = info.dtype or f32
+    for info in model.inputs:
+        dtype, shape = info.dtype or f32, shapes[info.name]
         numbers = (
             generator.standard_normal(shape) if dtype.kind in ("float", "complex") else generator.integers(0, 2, shape)
         )
-        made[name] = narrow(np.asarray(numbers).astype(dtype.compute), dtype)
+        made[info.name] = narrow(np.asarray(numbers).astype(dtype.compute), dtype)
     return made
 
 

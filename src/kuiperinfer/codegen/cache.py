@@ -16,32 +16,54 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ..errors import InputError
 from ..settings import debug_print, settings
 from .objects import Library, assembly_of, compile_module
 from .spec import KernelSpec
 from .target import Target
 
 _MAGIC = b"kuiperinfer object 1\n"
+_TEMPORARY = ".new-"
 
 
 def cache_directory() -> Path | None:
     """The directory of the cache, made if need be; None where there is none that is safe to use, or where it is turned off."""
     if not settings.cache:
         return None
-    if settings.cache_dir:
-        root = Path(settings.cache_dir)
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches" / "kuiperinfer"
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kuiperinfer"
     try:
+        root = cache_root()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = root.stat()
-    except (OSError, RuntimeError):
+    except (OSError, InputError):
         return None
-    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return root if mine and not others_write else None
+    return root if cache_problem(root) is None else None
+
+
+def cache_root() -> Path:
+    """Where the cache is, or would be. `InputError` for a user without a home."""
+    if settings.cache_dir:
+        return Path(settings.cache_dir)
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise InputError("there is no home directory for the cache: set KUIPER_CACHE_DIR") from None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "kuiperinfer"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "kuiperinfer"
+
+
+def cache_problem(root: Path) -> str | None:
+    """Why the cache in this directory is not used; None where it is."""
+    if not settings.cache:
+        return "turned off by settings.cache"
+    try:
+        status = root.stat()
+    except OSError as error:
+        return error.strerror or str(error)
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        return "it belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others can write to it: set KUIPER_CACHE_DIR to a directory of your own"
+    return None
 
 
 def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
@@ -84,7 +106,7 @@ def _write(directory: Path | None, name: str, code: bytes) -> None:
     if directory is None:
         return
     with contextlib.suppress(OSError):
-        descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".new-")
+        descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=_TEMPORARY)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_MAGIC + hashlib.sha256(code).digest() + code)
@@ -103,10 +125,14 @@ def cached_files() -> Iterator[Path]:
 
 
 def clear_cache() -> int:
-    """Removes all object files; returns how many there were."""
+    """Removes all object files, and what interrupted processes left behind; returns how many object files there were."""
     count = 0
     for path in cached_files():
         with contextlib.suppress(OSError):
             path.unlink()
             count += 1
+    directory = cache_directory()
+    for path in directory.glob(f"{_TEMPORARY}*") if directory is not None else ():
+        with contextlib.suppress(OSError):
+            path.unlink()
     return count

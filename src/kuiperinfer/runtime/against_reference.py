@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..codegen.kernels.winograd import WinogradSpec
 from ..codegen.lowering import KernelStep
@@ -18,9 +18,8 @@ from ..errors import CompileError
 from ..graph import RuntimeOperand, leaves, run_reference
 from ..graph.execution import as_array
 from ..layers.creation import manual_seed
-from .inspection import Inspector, completed_by
+from .inspection import Inspector, completed_by, main_kernels
 from .plan import Plan
-from .plan_text import kernel_of
 from .session import Session
 from .team import team
 
@@ -33,7 +32,8 @@ TOLERANCE, WINOGRAD_TOLERANCE = 1e-4, 1e-3
 
 @dataclass(frozen=True)
 class OperandResult:
-    """One operand of both: what makes it, by which kernel (empty for the reference's own), and how far they are apart."""
+    """One operand of both: what makes it, by which kernel (``reference`` for none, ``view`` where there is no step), and how
+    far they are apart."""
 
     operand: str
     operator: str
@@ -41,14 +41,18 @@ class OperandResult:
     comparison: Comparison
 
     def __str__(self) -> str:
-        kernel = f", kernel {self.kernel}" if self.kernel else ""
         problem = f": {self.comparison.problem}" if self.comparison.problem else ""
-        return f"operand '{self.operand}' of {self.operator}{kernel}{problem}"
+        return f"operand '{self.operand}' of {self.operator}, kernel {self.kernel}{problem}"
 
 
 def uses_winograd(plan: Plan) -> bool:
     """Whether a plan has a kernel whose rounding is coarser than that of plain sums."""
     return any(isinstance(step, KernelStep) and isinstance(step.spec, WinogradSpec) for step in plan.steps)
+
+
+def tolerance_of(plan: Plan) -> float:
+    """How far floats of a compiled model may be from the reference's, relative to the largest magnitude."""
+    return WINOGRAD_TOLERANCE if uses_winograd(plan) else TOLERANCE
 
 
 def run_beside_reference(
@@ -59,20 +63,20 @@ def run_beside_reference(
 ) -> list[Array]:
     """Runs the compiled model on inputs in file order, and tells `on_result` of each operand that the reference has too.
 
-    Operands come in the order in which they are complete. `tolerance` is that for floats, by default `TOLERANCE`, or
-    `WINOGRAD_TOLERANCE` where the plan has such kernels. Returns the outputs of the compiled model. Both draw the same random
+    Operands come in the order in which they are complete. `tolerance` is that for floats, by default
+    `tolerance_of` the plan. Returns the outputs of the compiled model. Both draw the same random
     numbers, for which the seed is set anew.
     """
     plan, graph = compiled.plan, compiled.model.graph
     if tolerance is None:
-        tolerance = WINOGRAD_TOLERANCE if uses_winograd(plan) else TOLERANCE
+        tolerance = tolerance_of(plan)
     manual_seed(0)
     inputs = {operator.name: array for operator, array in zip(graph.input_operators, arrays, strict=True)}
     reference = {
         operand.name: value for operand, value in run_reference(graph.topo_operators, inputs, keep=True).items()
     }
     manual_seed(0)
-    session, completed = Session(plan, compiled.threads), completed_by(plan)
+    session, completed, kernels = Session(plan, compiled.threads), completed_by(plan), main_kernels(plan)
     inspector = Inspector(session)
 
     def compare_operand(operand: RuntimeOperand, after: int) -> None:
@@ -81,7 +85,7 @@ def run_beside_reference(
         found, expected = leaves(inspector.value(operand, after)), leaves(reference[operand.name])
         if len(found) != len(expected):
             return  # nothing of it was ever in memory
-        kernel = kernel_of(plan.steps[after]) if after >= 0 and plan.steps[after].operator is operand.producer else ""
+        kernel = kernels.get(operand.producer, "view")
         for one, other in zip(found, expected, strict=True):
             comparison = compare(as_array(one), as_array(other), tolerance)
             on_result(OperandResult(operand.name, operand.producer.place, kernel, comparison))
@@ -115,6 +119,3 @@ def run_both(compiled: CompiledModel, arrays: Sequence[Array], tolerance: float 
     results: list[OperandResult] = []
     run_beside_reference(compiled, arrays, results.append, tolerance)
     return results
-
-
-__all__: list[Any] = ["OperandResult", "run_beside_reference", "run_both", "run_compared", "uses_winograd"]

@@ -102,8 +102,11 @@ class CompiledModel:
     def profile(self, *arguments: Any, repeat: int = 20) -> list[StepTime]:
         """The least time of each step over `repeat` runs; without arguments on random input."""
         runs = self.time_steps(*arguments, repeat=repeat)
-        best = [min(spans, key=lambda span: span.seconds) for spans in zip(*runs, strict=True)]
-        return [_step_time(step, span.seconds) for step, span in zip(self.plan.steps, best, strict=True)]
+        return self.describe_steps([min(span.seconds for span in spans) for spans in zip(*runs, strict=True)])
+
+    def describe_steps(self, seconds: Sequence[float]) -> list[StepTime]:
+        """The steps, with the given times."""
+        return [_step_time(step, time) for step, time in zip(self.plan.steps, seconds, strict=True)]
 
     def time_steps(self, *arguments: Any, repeat: int = 20) -> list[list[Span]]:
         """When each step began in each of `repeat` runs, and how long it took; without arguments on random input."""

@@ -11,6 +11,7 @@ from ..codegen.lowering import Buffer, Image, KernelStep, Place
 from ..dtypes import Array, TensorSpec, f32
 from ..graph import RuntimeOperand, RuntimeOperator
 from .plan import Plan
+from .plan_text import kernel_of
 from .session import Session
 
 
@@ -32,6 +33,16 @@ def completed_by(plan: Plan) -> dict[int, list[RuntimeOperand]]:
         end = last_step.setdefault(operator, max(needed, default=-1))
         found.setdefault(end, []).extend(operator.output_operands)
     return found
+
+
+def main_kernels(plan: Plan) -> dict[RuntimeOperator, str]:
+    """The kernel of each operator that has steps, of several the one that calculates most; ``reference`` where it has none."""
+    most: dict[RuntimeOperator, tuple[int, str]] = {}
+    for step in plan.steps:
+        flops = step.spec.flops if isinstance(step, KernelStep) else 0
+        if step.operator not in most or flops >= most[step.operator][0]:
+            most[step.operator] = (flops, kernel_of(step) or "reference")
+    return {operator: kernel for operator, (_, kernel) in most.items()}
 
 
 class Inspector:

@@ -52,6 +52,12 @@ def _buffers(home: Home) -> list[Buffer]:
     return list(dict.fromkeys(ref.buffer for ref in refs if ref is not None))
 
 
+def constant_bytes(plan: Plan) -> int:
+    """Bytes of the constants that steps read: weights, packed as kernels want them."""
+    buffers = {ref.buffer for step in plan.steps for ref in step.refs if ref.buffer.place is Place.CONSTANT}
+    return sum(buffer.nbytes for buffer in buffers)
+
+
 def plan_text(plan: Plan) -> str:
     """A line a step: number, kernel, operator, number of tasks, and where its operands lie, the written one behind an arrow."""
     inputs = ", ".join(map(str, plan.input_specs))
