@@ -1,20 +1,14 @@
 """Softmax, log-softmax and softmin against PyTorch."""
 
-import dataclasses
 import math
 import warnings
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kuiperinfer import dtypes
 from kuiperinfer.errors import DTypeError, ShapeError
-from kuiperinfer.layers.annotation import Annotation
-from kuiperinfer.layers.base import apply
-from kuiperinfer.layers.binding import bind
 from tests.layers.harness import Case, check, check_like_torch, random, run
 
 FUNCTIONS = {"softmax": F.softmax, "log_softmax": F.log_softmax, "softmin": F.softmin}
@@ -109,22 +103,3 @@ def test_refused():
         run(Case("nn.Softmax", None, [torch.arange(3)], {"dim": 0}))
     with pytest.raises(ShapeError, match="out of range"):
         run(Case("nn.Softmax", None, [random(3)], {"dim": 1}))
-
-
-def test_dtype_from_annotations():
-    """The converter leaves out `dtype=`; the annotations have it."""
-    told = bind(
-        "F.softmax",
-        input_names=["input"],
-        params={"dim": 0},
-        annotated_inputs=[Annotation((5,), dtypes.f32)],
-        annotated_outputs=[Annotation((5,), dtypes.f64)],
-    ).layer
-    x = random(5).numpy()
-    [result] = apply(told, [], {"input": x})
-    np.testing.assert_allclose(result, torch.softmax(torch.from_numpy(x).double(), 0), rtol=1e-14)
-    assert result.dtype == np.float64
-    # An engine may run the model in another dtype than it was converted in.
-    told = dataclasses.replace(told, annotated_outputs=(Annotation((5,), dtypes.f32),))
-    [result] = apply(told, [], {"input": x.astype(np.float64)})
-    assert result.dtype == np.float64

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, bool_, i64, narrow, to_float, u8, widen
 from ..errors import DTypeError, ModelFileError, ShapeError
+from .annotation import DTypeLayer
 from .base import Ints, Layer, normalize_dim, register
 
 
@@ -83,17 +84,22 @@ class Reduction(Layer):
 # ------------------------------------------------------------------------------------------- sums and products
 
 
+def accumulated_dtype(input: DType, dtype: DType | None) -> DType:
+    """The dtype of a sum or product: `dtype` where given, i64 for bool and integers, else the input's."""
+    return dtype or (i64 if input.kind in ("int", "bool") else input)
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Accumulation(Reduction):
+class _Accumulation(Reduction, DTypeLayer):
     """A sum or product. Elements are converted to `dtype` first; without one, bool and integers give an i64."""
 
     ufunc: ClassVar[np.ufunc]
 
-    dtype: DType | None = None
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        return accumulated_dtype(input, dtype)
 
     def infer(self, input: TensorSpec) -> TensorSpec:
-        default = i64 if input.dtype.kind in ("int", "bool") else input.dtype
-        return self.reduced(input, self.dtype or default)
+        return self.reduced(input, self.result_dtype(input.dtype, self.dtype))
 
     def forward(self, input: Array) -> Array:
         if self.dtype is not None:
@@ -130,9 +136,9 @@ class Mean(_Accumulation):
 
     ufunc = np.add
 
-    def infer(self, input: TensorSpec) -> TensorSpec:
-        expect_floating(self.dtype or input.dtype, "a mean")
-        return super().infer(input)
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        expect_floating(dtype or input, "a mean")
+        return super().result_dtype(input, dtype)
 
     def forward(self, input: Array) -> Array:
         count = count_reduced(input.shape, self.axes(input.ndim))
@@ -146,11 +152,11 @@ class NanSum(Sum):
 
     schemas: ClassVar[Mapping[int, str]] = {4: "input dim keepdim dtype"}
 
-    def infer(self, input: TensorSpec) -> TensorSpec:
-        expect_ordered(input.dtype, "nansum")
-        if input.dtype.kind == "float":
-            expect_ordered(self.dtype or input.dtype, "nansum")
-        return super().infer(input)
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        expect_ordered(input, "nansum")
+        if dtype is not None and input.kind == "float":
+            expect_ordered(dtype, "nansum")
+        return super().result_dtype(input, dtype)
 
     def forward(self, input: Array) -> Array:
         return super().forward(np.where(np.isnan(input), input.dtype.type(0), input))
@@ -161,9 +167,9 @@ class NanSum(Sum):
 class NanMean(NanSum):
     """The mean of all that is not NaN. torch.nanmean"""
 
-    def infer(self, input: TensorSpec) -> TensorSpec:
-        expect_floating(input.dtype, "nanmean")
-        return super().infer(input)
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        expect_floating(input, "nanmean")
+        return super().result_dtype(input, dtype)
 
     def forward(self, input: Array) -> Array:
         count = np.sum(~np.isnan(input), axis=self.axes(input.ndim), keepdims=self.keepdim)

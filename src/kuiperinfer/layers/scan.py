@@ -13,8 +13,9 @@ import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, i64, narrow, widen
 from ..errors import DTypeError
+from .annotation import DTypeLayer
 from .base import Layer, normalize_dim, register
-from .reduction import expect_floating, expect_ordered, to_double
+from .reduction import accumulated_dtype, expect_floating, expect_ordered, to_double
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,19 +30,19 @@ class _Scan(Layer):
 
 @register("torch.cumsum")
 @dataclass(frozen=True, kw_only=True)
-class CumSum(_Scan):
+class CumSum(_Scan, DTypeLayer):
     """Running sums, of bool and integers as i64. Elements are converted to `dtype` first, where given. torch.cumsum"""
 
     ufunc: ClassVar[np.ufunc] = np.add
 
-    dtype: DType | None = None
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        if dtype is not None and dtype.kind == "bool":
+            raise DTypeError("dtype: expected a dtype of numbers, found bool")
+        return accumulated_dtype(input, dtype)
 
     def infer(self, input: TensorSpec) -> TensorSpec:
         normalize_dim(self.dim, input.ndim)
-        if self.dtype is not None and self.dtype.kind == "bool":
-            raise DTypeError("dtype: expected a dtype of numbers, found bool")
-        default = i64 if input.dtype.kind in ("int", "bool") else input.dtype
-        return input.like(dtype=self.dtype or default)
+        return input.like(dtype=self.result_dtype(input.dtype, self.dtype))
 
     def forward(self, input: Array) -> Array:
         if self.dtype is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, narrow, widen
 from ..errors import DTypeError
-from .annotation import AnnotatedLayer
+from .annotation import DTypeLayer
 from .base import expect_rank, normalize_dim, register
 from .checks import expect_kind
 
@@ -35,30 +35,31 @@ def _sum(x: Array, axis: int) -> Array:
 
 @register("nn.Softmax", "F.softmax", "torch.softmax")
 @dataclass(frozen=True, kw_only=True)
-class Softmax(AnnotatedLayer):
+class Softmax(DTypeLayer):
     """exp(x) / sum(exp(x)) along `dim`. (*) -> (*). torch.nn.Softmax
 
     Without a `dim` it is 0 for inputs with 0, 1 or 3 dimensions, else 1. The input is converted to `dtype` first.
     """
 
     dim: int | None = None
-    dtype: DType | None = None
 
     ignored = frozenset({"_stacklevel"})
 
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        result = dtype or input
+        if result.kind != "float":
+            raise DTypeError(f"expected a float dtype, or dtype= to name one, found {result}")
+        return result
+
     def infer(self, input: TensorSpec) -> TensorSpec:
         expect_kind(input, "bool", "int", "float", "complex")
-        wanted = self._wanted_dtype()
-        if (wanted or input.dtype).kind != "float":
-            raise DTypeError(f"input: expected a float dtype, or dtype= to name one, found {input}")
         normalize_dim(self.axis(input.ndim), input.ndim)
-        return input.like(dtype=wanted)
+        return input.like(dtype=self.result_dtype(input.dtype, self.dtype))
 
     def forward(self, input: Array) -> Array:
         axis = self.axis(input.ndim)
-        wanted = self._wanted_dtype()
-        if wanted is not None:
-            input = widen(narrow(input, wanted))
+        if self.dtype is not None:
+            input = widen(narrow(input, self.dtype))
         if input.ndim == 0:
             return self.function(input.reshape(1), axis).reshape(())
         return self.function(input, axis)
@@ -72,13 +73,6 @@ class Softmax(AnnotatedLayer):
         if self.dim is None:
             return 0 if ndim in (0, 1, 3) else 1
         return self.dim
-
-    def _wanted_dtype(self) -> DType | None:
-        """The converter leaves `dtype` out, but annotates the operands."""
-        if self.dtype is not None or not self.annotated_outputs:
-            return self.dtype
-        before, after = self.annotated_input(0).dtype, self.annotated_outputs[0].dtype
-        return after if before is not None and before is not after else None
 
 
 @register("nn.Softmax2d", dim=-3)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, broadcast_shapes, promote, to_real
 from ..errors import DTypeError, ModelFileError, ShapeError
+from .annotation import DTypeLayer
 from .base import Ints, Layer, normalize_dim, register
 from .promotion import common_arrays, common_spec
 from .reduction import Reduction, expect_elements, expect_floating, reduced_axes, reduced_shape, to_double
@@ -69,21 +70,24 @@ def _norm_dtype(input: DType, wanted: DType | None) -> DType:
 
 @register("torch.norm", "torch.linalg.vector_norm")
 @dataclass(frozen=True, kw_only=True)
-class Norm(Reduction):
+class Norm(Reduction, DTypeLayer):
     """The p-norm of all elements, or of those along `dim`. torch.norm
 
     `p` is a number, `fro` (2), or `nuc`, the sum of the singular values of the matrices that lie in two dimensions.
     """
 
     p: float | str | None = "fro"
-    dtype: DType | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.p, str) and self.p not in ("fro", "nuc"):
             raise ModelFileError(f"parameter 'p': expected a number, fro or nuc, found {self.p}")
 
+    def result_dtype(self, input: DType, dtype: DType | None) -> DType:
+        return _norm_dtype(input, dtype)
+
     def infer(self, input: TensorSpec) -> TensorSpec:
-        dtype = _norm_dtype(input.dtype, self.dtype)
+        dtype = self.result_dtype(input.dtype, self.dtype)
         axes = self.axes(input.ndim)
         if self.p == "nuc" and len(axes) != 2:
             raise ShapeError(f"p=nuc: expected two dimensions, found dim={self.dim} for shape {input.shape}")
