@@ -171,6 +171,7 @@ def test_short_expressions_take_several_vectors_a_turn() -> None:
         ("add(add(@0,@1),@2)", (i64, i64, f32), False),
         ("div(@0,2)", (i64,), True),
         ("mul(@0,@1)", (f32, f64), False),
+        ("torch.float(@0)", (f64,), False),
         ("gt(@0,0)", (f32,), True),
         ("gt(@0,0)", (i64,), False),
         ("where(@0,@1,0.0)", (bool_, f32), True),

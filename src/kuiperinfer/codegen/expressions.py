@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from ..dtypes import TensorSpec, bool_, f32, result_type
+from ..dtypes import DType, TensorSpec, bool_, f32, result_type
 from ..errors import CompileError, KuiperError
 from ..expression import ALL_FUNCTIONS, Call, Expression, ListNode, Literal, Operand, evaluate, infer, operands
 from ..expression.tree import distinct_nodes, fold
@@ -110,14 +110,14 @@ def is_vectorizable(tree: Expression, specs: Sequence[Any]) -> bool:
     All is calculated in float32. So every function has to calculate in that dtype, where PyTorch's promotion of its arguments
     counts, and the result has to be f32 or bool; integers and bools may be arguments beside floats.
     """
-    numbers = {index: spec for index, spec in enumerate(specs) if not isinstance(spec, TensorSpec)}
 
     def visit(node: Expression, children: Sequence[Any]) -> Any:
         """The spec of a node; None for what cannot be emitted."""
         if isinstance(node, ListNode) or any(child is None for child in children):
             return None
         if isinstance(node, Operand):
-            return None if node.index in numbers else specs[node.index].like()
+            spec = specs[node.index]
+            return spec.like() if isinstance(spec, TensorSpec) and _is_readable(spec.dtype) else None
         if isinstance(node, Literal):
             return node.value if isinstance(node.value, (bool, int, float)) else None
         assert isinstance(node, Call)
@@ -131,6 +131,10 @@ def is_vectorizable(tree: Expression, specs: Sequence[Any]) -> bool:
 
     result = fold(tree, visit)
     return isinstance(result, TensorSpec) and result.dtype in (f32, bool_)
+
+
+def _is_readable(dtype: DType) -> bool:
+    return dtype is f32 or dtype.kind in ("bool", "int")
 
 
 # ------------------------------------------------------------------------------------------- how much there is to do
