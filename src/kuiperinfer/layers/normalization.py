@@ -178,7 +178,7 @@ class InstanceNorm(Layer):
             expect_rank(input, self.ndim + 1, self.ndim + 2)
         elif input.ndim < 2:
             raise ShapeError(f"input: expected at least 2 dimensions, found shape {input.shape}")
-        channels, *size = input.shape if self._unbatched(input) else input.shape[1:]
+        channels, *size = input.shape if self.is_unbatched(input) else input.shape[1:]
         if weight is not None and self.num_features not in (None, channels):
             raise ShapeError(f"num_features={self.num_features}, but the input has {channels} channels: {input}")
         statistics = {"running_mean": running_mean, "running_var": running_var}
@@ -197,7 +197,7 @@ class InstanceNorm(Layer):
         weight: Array | None = None,
         bias: Array | None = None,
     ) -> Array:
-        batch = input[np.newaxis] if self._unbatched(input) else input
+        batch = input[np.newaxis] if self.is_unbatched(input) else input
         if self.use_input_stats or running_mean is None or running_var is None:
             standard = _standardize(batch, tuple(range(2, batch.ndim)), self.eps)
             result = _affine(standard, weight, bias, _along_channels(batch.ndim))
@@ -205,7 +205,8 @@ class InstanceNorm(Layer):
             result = _apply_statistics(batch, running_mean, running_var, weight, bias, self.eps)
         return result.reshape(input.shape)
 
-    def _unbatched(self, input: Array | TensorSpec) -> bool:
+    def is_unbatched(self, input: Array | TensorSpec) -> bool:
+        """Whether the input is one sample: (C, *)."""
         return self.ndim is not None and input.ndim == self.ndim + 1
 
 

@@ -14,13 +14,24 @@ from ..graph import RuntimeGraph, RuntimeOperator, infer_shapes
 from ..settings import debug_print, settings
 from .clean import drop_copies, drop_dead
 from .elementwise import merge_expressions, unify_elementwise
+from .fold_batch_norm import fold_batch_norm, unify_batch_norm
+from .fold_constants import fold_constants
 from .fuse_epilogue import fuse_epilogue
 from .rewriting import Specs, copy_graph
 from .verify import verify
 
 Pass: TypeAlias = Callable[[list[RuntimeOperator], Specs], list[RuntimeOperator]]
 
-PASSES: tuple[Pass, ...] = (drop_copies, unify_elementwise, merge_expressions, fuse_epilogue, drop_dead)
+PASSES: tuple[Pass, ...] = (
+    drop_copies,
+    fold_constants,
+    fold_batch_norm,
+    unify_batch_norm,
+    unify_elementwise,
+    merge_expressions,
+    fuse_epilogue,
+    drop_dead,
+)
 
 
 def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[list[RuntimeOperator], Specs]:

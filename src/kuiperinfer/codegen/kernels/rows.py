@@ -13,7 +13,7 @@ Combine: TypeAlias = Callable[[Vector, Vector], Vector]
 # step(index, count, accumulator): the accumulator after the vector at `index`, of which `count` lanes exist (None: all)
 Step: TypeAlias = "Callable[[Index, int | None, Vector], Vector]"
 
-_CHUNK = 256  # vectors that one accumulator takes, before it is added to those of the chunks before: sums of long rows stay exact
+_CHUNK = 256  # vectors that one accumulator takes before it is added to the others' totals: sums of long rows stay exact
 
 
 def load_part(code: Code, pointer: Any, count: int | None, fill: float = 0.0) -> Vector:
