@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from kuiperinfer.errors import DTypeError, KuiperError, ModelFileError, ShapeError
+from kuiperinfer.errors import DTypeError, KuiperError, ModelFileError, ResourceLimitError, ShapeError
 from tests.layers.harness import Case, check, check_like_torch, random, run
 
 FUNCTIONS = {n: getattr(F, f"conv{n}d") for n in (1, 2, 3)}
@@ -306,6 +306,13 @@ def test_refusals(params, shapes, message):
     arrays = [random(*(GOOD | shapes)[name]) for name in GOOD]
     with pytest.raises(ShapeError, match=message):
         run(Case("F.conv2d", None, arrays, {"groups": 2} | params))
+
+
+def test_paddings_beyond_all_memory():
+    x, weight = random(1, 1, 10, 10), random(1, 1, 2, 2)
+    for name in ("F.conv2d", "F.conv_transpose2d"):
+        with pytest.raises(ResourceLimitError, match="max_memory"):
+            run(Case(name, None, [x, weight], {"dilation": (2**30,) * 2, "padding": (2**29,) * 2}))
 
 
 def test_refused_parameters_of_modules():

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kuiperinfer.errors import DTypeError, ShapeError
+from kuiperinfer.errors import DTypeError, ResourceLimitError, ShapeError
 from tests.layers.harness import Case, check, check_like_torch, random, run
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool, torch.complex64)
@@ -88,6 +88,13 @@ def test_refused_images(shape):
 @pytest.mark.parametrize("shape", [(8,), (1, 8, 5), (1, 7, 4), (1, 0, 4), (1, 8, 0), (1, 1, 8, 4)], ids=str)
 def test_refused_columns(shape):
     check_like_torch(folded(random(*shape), kernel_size=(2, 2), output_size=(3, 3)))
+
+
+def test_paddings_beyond_all_memory():
+    params = {"kernel_size": (2, 2), "dilation": (2**30,) * 2, "padding": (2**29,) * 2}
+    for case in (unfolded(random(1, 1, 10, 10), **params), folded(random(1, 4, 4), output_size=(2, 2), **params)):
+        with pytest.raises(ResourceLimitError, match="max_memory"):
+            run(case)
 
 
 def test_refusals():

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kuiperinfer.errors import DTypeError, InputError, ModelFileError, ShapeError
+from kuiperinfer.errors import DTypeError, InputError, ModelFileError, ResourceLimitError, ShapeError
 from tests.layers.harness import Case, check, check_like_torch, random, run
 
 INF, NAN = float("inf"), float("nan")
@@ -229,6 +229,22 @@ def test_refused_parameters(params, message):
 def test_refused_shapes(shape):
     for kind in ("max", "avg"):
         check_like_torch(pool(kind, random(*shape), kernel_size=(2, 2)))
+
+
+def test_windows_that_step_over_the_input():
+    check(pool("max", random(1, 2, 1, 4), kernel_size=(2, 2), padding=(1, 0), dilation=(3, 1)))
+
+
+def test_kernels_far_larger_than_the_input():
+    for kind in ("max", "avg"):
+        check(pool(kind, random(1, 2, 10), kernel_size=(2_000_000,), padding=(1_000_000,)))
+        check(pool(kind, random(1, 2, 5, 4), kernel_size=(30, 41), stride=(1, 2), padding=(15, 20)))
+    for params in (
+        {"kernel_size": (2**31 - 1,) * 2, "padding": (2**30 - 1,) * 2},
+        {"kernel_size": (2, 2), "dilation": (2**40,)},
+    ):
+        with pytest.raises((ResourceLimitError, ShapeError)):
+            run(Case("F.max_pool2d", None, [random(1, 1, 10, 10)], params))
 
 
 def test_refusals():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType, TensorSpec, promote
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ResourceLimitError, ShapeError
+from ..settings import settings
 from .base import Ints
 
 
@@ -42,6 +43,15 @@ def per_dimension(values: Ints, ndim: int, name: str, at_least: int) -> Ints:
     if min(values) < at_least:
         raise ShapeError(f"{name}: expected numbers of at least {at_least}, found {values}")
     return values * ndim if len(values) == 1 else values
+
+
+def expect_affordable(shape: Ints, dtype: DType, what: str) -> None:
+    """`ResourceLimitError` where a tensor that is needed in between takes more memory than `settings` allows."""
+    nbytes = TensorSpec(shape, dtype).nbytes
+    if nbytes > settings.max_memory:
+        raise ResourceLimitError(
+            f"{what} of shape {shape} takes {nbytes:,} bytes; settings.max_memory is {settings.max_memory:,}"
+        )
 
 
 def set_field(layer: Any, name: str, value: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError, did_you_mean
 from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
-from .checks import expect_kind, factor_dtype, per_dimension, set_field
+from .checks import expect_affordable, expect_kind, factor_dtype, per_dimension, set_field
 from .padding import Pads, expect_mode, pad_array, padded_shape, pads_of
 from .windows import Index, overlap_add, sliding_windows, window_count, window_elements
 
@@ -134,6 +134,7 @@ class Conv(_ConvolutionBase):
         self._check(input, weight, bias, channels, "filters")
         kernel = weight.shape[2:]
         padded = padded_shape(input.shape[-self.ndim :], self.pads(kernel), self.mode)
+        expect_affordable((*input.shape[: -self.ndim], *padded), input.dtype, "the padded input")
         size = tuple(map(window_count, padded, kernel, self.stride, self.dilation, (0,) * self.ndim))
         return self._result(input, weight, bias, weight.shape[0], size)
 
@@ -217,6 +218,10 @@ class ConvTranspose(_ConvolutionBase):
         size = self.spatial_size(input.shape, weight.shape, output_size)
         if min(size) < 0:
             raise ShapeError(f"input {input.shape} is too small: the output would have the size {size}")
+        laid = tuple(s + 2 * p for s, p in zip(size, self.padding, strict=True))
+        expect_affordable(
+            (*input.shape[: -self.ndim - 1], out, *laid), input.dtype, "the output before its padding is cut"
+        )
         return self._result(input, weight, bias, out, size)
 
     def spatial_size(self, input_shape: Ints, weight_shape: Ints, output_size: Value) -> Ints:

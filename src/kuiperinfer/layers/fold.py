@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
 from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
-from .checks import expect_kind, per_dimension, set_field
+from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import Pads, pad_array
 from .windows import Index, overlap_add, sliding_windows, window_count
 
@@ -31,6 +31,10 @@ class _Blocks(Layer):
         twice = tuple(2 * padding for padding in self.padding)
         return tuple(map(window_count, size, self.kernel_size, self.stride, self.dilation, twice))
 
+    def _expect_affordable(self, input: TensorSpec, batch: Ints, size: Ints) -> None:
+        padded = tuple(length + 2 * padding for length, padding in zip(size, self.padding, strict=True))
+        expect_affordable((*batch, *padded), input.dtype, "the padded image")
+
     def _expect_input(self, input: TensorSpec, *ranks: int) -> None:
         expect_kind(input, "bool", "float", "complex")
         expect_rank(input, *ranks)
@@ -49,6 +53,7 @@ class Unfold(_Blocks):
     def infer(self, input: TensorSpec) -> TensorSpec:
         self._expect_input(input, 3, 4)
         *batch, channels, height, width = input.shape
+        self._expect_affordable(input, (*batch, channels), (height, width))
         return input.like((*batch, channels * math.prod(self.kernel_size), math.prod(self.counts((height, width)))))
 
     def forward(self, input: Array) -> Array:
@@ -87,6 +92,7 @@ class Fold(_Blocks):
                 f"input: expected a multiple of {elements} rows and {blocks} columns for output_size {size}, "
                 f"found shape {input.shape}"
             )
+        self._expect_affordable(input, (*batch, rows // elements), size)
         return input.like((*batch, rows // elements, *size))
 
     def forward(self, input: Array, output_size: Value = None) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec, i64, result_type, to_float
 from ..errors import DTypeError, ShapeError
 from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
-from .checks import expect_kind, per_dimension, set_field
+from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import pad_array
 
 
@@ -32,6 +32,14 @@ class Windows:
     def overhang(self) -> int:
         """How far the last window reaches beyond the end of the input; negative where elements are left over."""
         return (self.count - 1) * self.stride + self.dilation * (self.kernel - 1) + 1 - self.padding - self.size
+
+    @property
+    def reaching(self) -> range:
+        """The positions within the kernel that lie in the input for some window, at least one; others see only padding."""
+        first = -(((self.count - 1) * self.stride - self.padding) // self.dilation)
+        start = max(0, min(first, self.kernel - 1))
+        end = (self.padding + self.size - 1) // self.dilation + 1
+        return range(start, max(start + 1, min(end, self.kernel)))
 
     def positions(self) -> Array:
         """The position of each element of each window, some before or behind the input: (count, kernel)."""
@@ -93,6 +101,8 @@ class _Pool(Layer):
         return tuple(lay_windows(*numbers, self.ceil_mode) for numbers in layout)
 
     def _pooled(self, input: TensorSpec, windows: tuple[Windows, ...]) -> TensorSpec:
+        padded = tuple(axis.padding + axis.size + max(axis.overhang, 0) for axis in windows)
+        expect_affordable((*input.shape[: -self.ndim], *padded), input.dtype, "the padded input")
         return input.like((*input.shape[: -self.ndim], *(axis.count for axis in windows)))
 
     def _expect_input(self, input: TensorSpec, *kinds: str) -> None:
@@ -103,8 +113,8 @@ class _Pool(Layer):
 
 
 def _elements(array: Array, axis: int, windows: Windows) -> Iterator[Array]:
-    """For each position within the kernel, that element of every window; the array is padded already."""
-    for position in range(windows.kernel):
+    """For each position within the kernel that matters, that element of every window; the array is padded already."""
+    for position in windows.reaching:
         start = position * windows.dilation
         index = slice(start, start + (windows.count - 1) * windows.stride + 1, windows.stride)
         yield array[(slice(None),) * axis + (index,)]
