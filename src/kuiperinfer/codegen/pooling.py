@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..dtypes import TensorSpec
 from ..graph import RuntimeOperator
 from ..layers.adaptive_pooling import AdaptiveAvgPool, AdaptiveMaxPool
 from ..layers.pooling import AvgPool, MaxPool
@@ -12,8 +13,8 @@ TASK_ELEMENTS = 32768  # loads that a task should have
 
 
 def _is_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
-    spec = lowering.spec(operator.input_operands_seq[0])
-    return spec.ndim == 4 and 0 not in spec.shape and lowering.spec(operator.output_operands[0]).ndim == 4
+    specs = [lowering.specs[operand] for operand in (operator.input_operands_seq[0], operator.output_operands[0])]
+    return all(isinstance(spec, TensorSpec) and spec.ndim == 4 and 0 not in spec.shape for spec in specs)
 
 
 @lowers(MaxPool, AvgPool, layout=_is_image, reads_image=True)
