@@ -210,6 +210,15 @@ def test_numbers_beside_integers():
             check_like_torch(Case("F.hardtanh", lambda x, p=params: F.hardtanh(x, **p), [x], params))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_ends_of_integers(dtype):
+    """Softsign adds 1 to |x| as an integer, which wraps around."""
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.min, limits.min + 1, limits.max - 1, limits.max, 0, 3], dtype=dtype)
+    for name in ("relu", "relu6", "softsign", "tanhshrink", "hardtanh", "sigmoid", "tanh"):
+        check_like_torch(Case(f"F.{name}", getattr(F, name), [x]))
+
+
 def test_a_number_is_a_0d_tensor():
     [result] = run(Case("F.sigmoid", None, [2]))
     assert result.shape == () and result.dtype == np.float32

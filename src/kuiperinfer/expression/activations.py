@@ -21,7 +21,9 @@ _ROOT_HALF, _ROOT_2_BY_PI, _CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.04
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)) without overflow."""
+    """1 / (1 + exp(-x)), without overflow for real x of either sign."""
+    if x.dtype.kind == "c":
+        return np.asarray(1 / (1 + np.exp(-x)))
     decay = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1, decay) / (1 + decay))
 

@@ -1,34 +1,48 @@
-"""Activations: one function of every element.
+"""Activations: one function of every element, by its row in the tables of `expression`.
 
 Those that are made of sums and products alone keep integers; those that need exp and its kin turn integers into f32.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, dtype_of, to_float
 from ..errors import DTypeError, InputError, ShapeError
-from ..expression.erf import erf
+from ..expression import ALL_FUNCTIONS
+from ..expression.activations import sigmoid
 from .base import Layer, normalize_dim, register
 from .checks import expect_kind, factor_dtype
+
+Formula: TypeAlias = "tuple[str, tuple[float, ...]]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activation(Layer):
-    """Base of the family. (*) -> (*), dtype kept; `kinds` are the dtypes that PyTorch takes."""
+    """Base of the family. (*) -> (*), dtype kept; `kinds` are the dtypes that PyTorch takes.
+
+    `function` is a row of the tables of `expression`, `parameters` are the fields that it takes after the input.
+    """
 
     kinds: ClassVar[tuple[str, ...]] = ("float",)
     ignored = frozenset({"inplace"})
+    function: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    def formula(self) -> Formula:
+        """The function of `expression.ALL_FUNCTIONS` that this is, and the arguments that it takes after the input."""
+        return self.function, tuple(getattr(self, name) for name in self.parameters)
 
     def infer(self, input: TensorSpec) -> TensorSpec:
         expect_kind(input, *self.kinds)
         return input.like()
+
+    def forward(self, input: Array) -> Array:
+        name, numbers = self.formula()
+        return calculate(name, input, *(number_as(number, input.dtype) for number in numbers))
 
 
 class IntegerActivation(Activation):
@@ -46,18 +60,31 @@ class Transcendental(Activation):
         expect_kind(input, *self.kinds)
         return input.like(dtype=to_float(input.dtype))
 
+    def forward(self, input: Array) -> Array:
+        return super().forward(as_floating(input))
+
+
+def calculate(name: str, *arguments: Array) -> Array:
+    """A function of `expression.ALL_FUNCTIONS`, of arrays of one dtype."""
+    numpy = ALL_FUNCTIONS[name].numpy
+    assert numpy is not None
+    return np.asarray(numpy(*arguments))
+
 
 def as_floating(array: Array) -> Array:
     """Integers and bool as float32, others as they are."""
     return array.astype(np.float32) if array.dtype.kind in "biu" else array
 
 
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow for real x of either sign."""
-    if x.dtype.kind == "c":
-        return 1 / (1 + np.exp(-x))
-    decay = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, decay) / (1 + decay)
+def number_as(number: float, dtype: np.dtype[Any]) -> Array:
+    """A parameter in an array's dtype: for integers cut to one, wrapped where unsigned; `DTypeError` if out of range."""
+    if dtype.kind not in "iu":
+        return np.asarray(number, dtype)
+    limits = np.iinfo(dtype.name)
+    lowest = -limits.max if dtype.kind == "u" else limits.min
+    if not lowest <= number <= limits.max:
+        raise DTypeError(f"the number {number} does not fit into elements of dtype {dtype_of(dtype)}")
+    return np.asarray(int(number)).astype(dtype)
 
 
 # ------------------------------------------------------------------------------------------- rectifiers
@@ -67,16 +94,14 @@ def sigmoid(x: Array) -> Array:
 class ReLU(IntegerActivation):
     """max(x, 0); NaN stays NaN. torch.nn.ReLU"""
 
-    def forward(self, input: Array) -> Array:
-        return np.maximum(input, input.dtype.type(0))
+    function = "relu"
 
 
 @register("nn.ReLU6", "F.relu6")
 class ReLU6(IntegerActivation):
     """min(max(x, 0), 6); NaN stays NaN. torch.nn.ReLU6"""
 
-    def forward(self, input: Array) -> Array:
-        return np.clip(input, input.dtype.type(0), input.dtype.type(6))
+    function = "relu6"
 
 
 @register("nn.LeakyReLU", "F.leaky_relu")
@@ -86,8 +111,8 @@ class LeakyReLU(Activation):
 
     negative_slope: float = 0.01
 
-    def forward(self, input: Array) -> Array:
-        return np.where(input > 0, input, input * self.negative_slope)
+    function = "leaky_relu"
+    parameters = ("negative_slope",)
 
 
 @register("nn.RReLU", "F.rrelu")
@@ -105,8 +130,8 @@ class RReLU(Activation):
         if not self.lower <= self.upper:
             raise InputError(f"lower={self.lower} is not below upper={self.upper}")
 
-    def forward(self, input: Array) -> Array:
-        return np.where(input > 0, input, input * ((self.lower + self.upper) / 2))
+    def formula(self) -> Formula:
+        return "leaky_relu", ((self.lower + self.upper) / 2,)
 
 
 @register("nn.PReLU", "F.prelu")
@@ -130,7 +155,7 @@ class PReLU(Layer):
 
     def forward(self, input: Array, weight: Array) -> Array:
         slope = weight.reshape(()) if weight.size == 1 else weight.reshape(-1, *[1] * (input.ndim - 2))
-        return np.where(input > 0, input, input * slope)
+        return calculate("leaky_relu", input, slope)
 
 
 @register("nn.Threshold", "F.threshold")
@@ -141,9 +166,8 @@ class Threshold(IntegerActivation):
     threshold: float
     value: float
 
-    def forward(self, input: Array) -> Array:
-        threshold, value = (number_as(number, input.dtype) for number in (self.threshold, self.value))
-        return np.where(input <= threshold, value, input)
+    function = "threshold"
+    parameters = ("threshold", "value")
 
 
 @register("nn.Hardtanh", "F.hardtanh")
@@ -154,6 +178,9 @@ class Hardtanh(IntegerActivation):
     min_val: float = -1.0
     max_val: float = 1.0
 
+    function = "clamp"
+    parameters = ("min_val", "max_val")
+
     def __post_init__(self) -> None:
         if self.min_val > self.max_val:
             raise InputError(f"min_val={self.min_val} is greater than max_val={self.max_val}")
@@ -163,26 +190,8 @@ class Hardtanh(IntegerActivation):
             raise DTypeError(f"min_val={self.min_val} is negative, but the input is unsigned: {input}")
         return super().infer(input)
 
-    def forward(self, input: Array) -> Array:
-        return np.clip(input, number_as(self.min_val, input.dtype), number_as(self.max_val, input.dtype))
-
-
-def number_as(number: float, dtype: np.dtype[Any]) -> Array:
-    """A parameter in an array's dtype: for integers cut to one, wrapped where unsigned; `DTypeError` if out of range."""
-    if dtype.kind not in "iu":
-        return np.asarray(number, dtype)
-    limits = np.iinfo(dtype.name)
-    lowest = -limits.max if dtype.kind == "u" else limits.min
-    if not lowest <= number <= limits.max:
-        raise DTypeError(f"the number {number} does not fit into elements of dtype {dtype_of(dtype)}")
-    return np.asarray(int(number)).astype(dtype)
-
 
 # ------------------------------------------------------------------------------------------- exponential units
-
-
-def _elu(x: Array, alpha: float, scale: float = 1.0, input_scale: float = 1.0) -> Array:
-    return np.where(x > 0, x * scale, np.expm1(x * input_scale) * (alpha * scale))
 
 
 @register("nn.ELU", "F.elu")
@@ -192,8 +201,8 @@ class ELU(Activation):
 
     alpha: float = 1.0
 
-    def forward(self, input: Array) -> Array:
-        return _elu(input, self.alpha)
+    function = "elu"
+    parameters = ("alpha",)
 
 
 @register("nn.CELU", "F.celu")
@@ -203,23 +212,19 @@ class CELU(Activation):
 
     alpha: float = 1.0
 
+    function = "celu"
+    parameters = ("alpha",)
+
     def __post_init__(self) -> None:
         if self.alpha == 0:
             raise InputError("alpha=0: CELU divides by alpha")
-
-    def forward(self, input: Array) -> Array:
-        return _elu(input, self.alpha, input_scale=1 / self.alpha)
 
 
 @register("nn.SELU", "F.selu")
 class SELU(Activation):
     """scale * x where x > 0, else scale * alpha * (exp(x) - 1), with the paper's constants. torch.nn.SELU"""
 
-    alpha: ClassVar[float] = 1.6732632423543772848170429916717
-    scale: ClassVar[float] = 1.0507009873554804934193349852946
-
-    def forward(self, input: Array) -> Array:
-        return _elu(input, self.alpha, self.scale)
+    function = "selu"
 
 
 # ------------------------------------------------------------------------------------------- sigmoids
@@ -230,9 +235,7 @@ class Sigmoid(Transcendental):
     """1 / (1 + exp(-x)). torch.nn.Sigmoid"""
 
     kinds = ("bool", *Transcendental.kinds)
-
-    def forward(self, input: Array) -> Array:
-        return sigmoid(as_floating(input))
+    function = "sigmoid"
 
 
 @register("nn.Tanh", "F.tanh")
@@ -240,17 +243,14 @@ class Tanh(Transcendental):
     """tanh(x). torch.nn.Tanh"""
 
     kinds = ("bool", *Transcendental.kinds)
-
-    def forward(self, input: Array) -> Array:
-        return np.tanh(as_floating(input))
+    function = "tanh"
 
 
 @register("nn.LogSigmoid", "F.logsigmoid")
 class LogSigmoid(Activation):
     """log(1 / (1 + exp(-x))). torch.nn.LogSigmoid"""
 
-    def forward(self, input: Array) -> Array:
-        return np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input)))
+    function = "logsigmoid"
 
 
 @register("nn.SiLU", "F.silu")
@@ -258,17 +258,14 @@ class SiLU(Activation):
     """x * sigmoid(x). torch.nn.SiLU"""
 
     kinds = ("float", "c64", "c128")
-
-    def forward(self, input: Array) -> Array:
-        return input * sigmoid(input)
+    function = "silu"
 
 
 @register("nn.Mish", "F.mish")
 class Mish(Activation):
     """x * tanh(log(1 + exp(x))). torch.nn.Mish"""
 
-    def forward(self, input: Array) -> Array:
-        return input * np.tanh(np.logaddexp(input, input.dtype.type(0)))
+    function = "mish"
 
 
 @register("nn.GLU", "F.glu")
@@ -296,14 +293,6 @@ class GLU(Layer):
 # ------------------------------------------------------------------------------------------- soft and hard shapes
 
 
-def _gelu(x: Array) -> Array:
-    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
-
-
-def _gelu_tanh(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-
-
 @register("nn.GELU", "F.gelu")
 @dataclass(frozen=True, kw_only=True)
 class GELU(Activation):
@@ -311,14 +300,14 @@ class GELU(Activation):
 
     approximate: str = "none"
 
-    forms: ClassVar[dict[str, Callable[[Array], Array]]] = {"none": _gelu, "tanh": _gelu_tanh}
+    functions: ClassVar[dict[str, str]] = {"none": "gelu", "tanh": "gelu_tanh"}
 
     def __post_init__(self) -> None:
-        if self.approximate not in self.forms:
-            raise InputError(f"approximate={self.approximate}: expected one of {', '.join(self.forms)}")
+        if self.approximate not in self.functions:
+            raise InputError(f"approximate={self.approximate}: expected one of {', '.join(self.functions)}")
 
-    def forward(self, input: Array) -> Array:
-        return self.forms[self.approximate](input)
+    def formula(self) -> Formula:
+        return self.functions[self.approximate], ()
 
 
 @register("nn.Softplus", "F.softplus")
@@ -329,17 +318,18 @@ class Softplus(Activation):
     beta: float = 1.0
     threshold: float = 20.0
 
-    def forward(self, input: Array) -> Array:
-        scaled = input * self.beta
-        return np.where(scaled > self.threshold, input, np.log1p(np.exp(scaled)) / self.beta)
+    function = "softplus"
+    parameters = ("beta", "threshold")
 
 
 @register("nn.Softsign", "F.softsign")
 class Softsign(Transcendental):
     """x / (1 + |x|). torch.nn.Softsign"""
 
+    function = "softsign"
+
     def forward(self, input: Array) -> Array:
-        return as_floating(input) / as_floating(1 + np.abs(input))
+        return Activation.forward(self, input)  # integers wrap around before they are divided, as in PyTorch
 
 
 @register("nn.Softshrink", "F.softshrink")
@@ -349,12 +339,12 @@ class Softshrink(Activation):
 
     lambd: float = 0.5
 
+    function = "softshrink"
+    parameters = ("lambd",)
+
     def __post_init__(self) -> None:
         if not self.lambd >= 0:
             raise InputError(f"lambd={self.lambd}: expected a number that is not negative")
-
-    def forward(self, input: Array) -> Array:
-        return np.sign(input) * np.maximum(np.abs(input) - self.lambd, 0)
 
 
 @register("nn.Hardshrink", "F.hardshrink")
@@ -364,29 +354,26 @@ class Hardshrink(Activation):
 
     lambd: float = 0.5
 
-    def forward(self, input: Array) -> Array:
-        return np.where((input >= -self.lambd) & (input <= self.lambd), 0, input)
+    function = "hardshrink"
+    parameters = ("lambd",)
 
 
 @register("nn.Tanhshrink", "F.tanhshrink")
 class Tanhshrink(Transcendental):
     """x - tanh(x). torch.nn.Tanhshrink"""
 
-    def forward(self, input: Array) -> Array:
-        return as_floating(input) - np.tanh(as_floating(input))
+    function = "tanhshrink"
 
 
 @register("nn.Hardsigmoid", "F.hardsigmoid")
 class Hardsigmoid(Activation):
     """min(max(x + 3, 0), 6) / 6. torch.nn.Hardsigmoid"""
 
-    def forward(self, input: Array) -> Array:
-        return np.clip(input + 3, 0, 6) / 6
+    function = "hardsigmoid"
 
 
 @register("nn.Hardswish", "F.hardswish")
 class Hardswish(Activation):
     """x * min(max(x + 3, 0), 6) / 6. torch.nn.Hardswish"""
 
-    def forward(self, input: Array) -> Array:
-        return input * np.clip(input + 3, 0, 6) / 6
+    function = "hardswish"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, ModelFileError, ShapeError
-from .activation import sigmoid
+from ..expression.activations import sigmoid
 from .annotation import AnnotatedLayer, Shape
 from .base import Ints, expect_rank, register
 from .checks import expect_kind, factor_dtype
