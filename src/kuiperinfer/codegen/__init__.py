@@ -1,6 +1,6 @@
 """Lowering rules, kernel specs, and machine code."""
 
-from . import convolution, elementwise, joining, linear, pooling, shape, slicing, softmax, transposed_convolution
+from . import convolution, elementwise, joining, linear, pooling, resize, shape, slicing, softmax, transposed_convolution
 from .lowering import Lowering, lowers
 from .target import Target, current_target, target_named
 
@@ -12,6 +12,7 @@ __all__ = [
     "joining",
     "linear",
     "pooling",
+    "resize",
     "shape",
     "slicing",
     "transposed_convolution",

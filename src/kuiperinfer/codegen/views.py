@@ -98,14 +98,9 @@ def call(lowering: Lowering, operator: RuntimeOperator, arrays: Mapping[RuntimeO
     assert operator.binding is not None and operator.layer is not None
 
     def fetch(source: Source) -> Any:
-        if isinstance(source, FromInput):
-            operand = operator.input_operands_seq[source.index]
-            if operand in arrays:
-                return arrays[operand]
-            return known_value(lowering, operand)
-        if isinstance(source, FromAttribute):
-            return operator.attributes[source.name].data
-        return source.value
+        if isinstance(source, FromInput) and operator.input_operands_seq[source.index] in arrays:
+            return arrays[operator.input_operands_seq[source.index]]
+        return _known(lowering, operator, source)
 
     named = {name: fetch(source) for name, source in operator.binding.named.items()}
     return operator.layer.forward(*(fetch(source) for source in operator.binding.arguments), **named)
@@ -119,3 +114,18 @@ def known_value(lowering: Lowering, operand: RuntimeOperand) -> Any:
     if spec.value is None:
         raise DataDependent
     return spec.value
+
+
+def known_argument(lowering: Lowering, operator: RuntimeOperator, name: str) -> Any:
+    """The value of a named argument, None where it is absent; `DataDependent` where it is not known when code is made."""
+    assert operator.binding is not None
+    source = operator.binding.named.get(name)
+    return None if source is None else _known(lowering, operator, source)
+
+
+def _known(lowering: Lowering, operator: RuntimeOperator, source: Source) -> Any:
+    if isinstance(source, FromInput):
+        return known_value(lowering, operator.input_operands_seq[source.index])
+    if isinstance(source, FromAttribute):
+        return operator.attributes[source.name].data
+    return source.value

@@ -126,18 +126,29 @@ class Resize(Layer):
         if self.mode == "area":
             return average_adaptively(input, tuple(adaptive_positions(axis.size, axis.count) for axis in axes))
         if self.mode in ("nearest", "nearest-exact"):
-            for number, axis in enumerate(axes, start=2):
-                if len(axes) == 2 and self.mode == "nearest" and axis.count in (axis.size, 2 * axis.size):
-                    axis = replace(axis, factor=None)  # PyTorch has a way of its own for these
-                input = input.take(nearest_positions(axis, real, self.mode == "nearest-exact"), number)
+            for number, positions in enumerate(self.nearest(axes, real), start=2):
+                input = input.take(positions, number)
             return input
         is_bytes = input.dtype == np.uint8
-        for number, axis in reversed(list(enumerate(axes, start=2))):
+        all_taps = self.taps(axes, np.float64 if is_bytes else real)
+        for number, axis, taps in reversed(list(zip(range(2, input.ndim), axes, all_taps, strict=True))):
             if is_bytes and axis.count == axis.size:
                 continue  # PyTorch leaves such a dimension alone, whatever the factor
-            taps = _TAPS[self.mode](axis, np.float64 if is_bytes else real)
             input = (weighted_sum_of_bytes if is_bytes else weighted_sum)(input, number, taps)
         return input
+
+    def nearest(self, axes: Sequence[ResizedAxis], real: Real) -> list[Array]:
+        """For each dimension, the one input element of every output element, in the modes of that name."""
+        positions = []
+        for axis in axes:
+            if len(axes) == 2 and self.mode == "nearest" and axis.count in (axis.size, 2 * axis.size):
+                axis = replace(axis, factor=None)  # PyTorch has a way of its own for these
+            positions.append(nearest_positions(axis, real, self.mode == "nearest-exact"))
+        return positions
+
+    def taps(self, axes: Sequence[ResizedAxis], real: Real) -> list[Taps]:
+        """For each dimension, the input elements of every output element, in the linear and cubic modes."""
+        return [_TAPS[self.mode](axis, real) for axis in axes]
 
 
 @register("aten::upsample_nearest1d", "aten::upsample_nearest2d", "aten::upsample_nearest3d", mode="nearest")
