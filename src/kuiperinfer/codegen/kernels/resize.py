@@ -1,4 +1,4 @@
-"""Blocked images at another resolution or with other borders: every output pixel is one input pixel, or a weighted sum of a few.
+"""Blocked images at another resolution, or with other borders: output pixels are input pixels, or weighted sums of a few.
 
 Which ones is known when code is made: tables of offsets and weights are constants that the kernels read.
 """
