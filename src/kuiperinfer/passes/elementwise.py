@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from .. import expression
 from ..dtypes import f32
 from ..graph import RuntimeOperator
-from ..layers import activation
+from ..layers.activation import Activation
 from ..layers.structural import Expression
 from ..settings import settings
-from .fused import Map, parse
+from .fused import Map
 from .rewriting import Specs, bind_inputs, set_inputs, single_use, tensor
 
 _MOST_NODES = 64  # of a merged expression: more would not stay in registers
 
 
-def _numbers(name: str, *fields: str) -> Callable[[Any], str]:
-    """The text of a function with parameters of the layer as further arguments."""
-    return lambda layer: (
-        f"{name}(@0{''.join(f',{expression.Literal(float(getattr(layer, field)))}' for field in fields)})"
-    )
-
-
-# What a layer is in the language of expressions; the functions beyond PNNX's own are rows of its table too.
-TEXTS: dict[type[activation.Layer], Callable[[Any], str]] = {
-    activation.ReLU: _numbers("relu"),
-    activation.ReLU6: _numbers("relu6"),
-    activation.LeakyReLU: _numbers("leaky_relu", "negative_slope"),
-    activation.Hardtanh: _numbers("clamp", "min_val", "max_val"),
-    activation.ELU: _numbers("elu", "alpha"),
-    activation.CELU: _numbers("celu", "alpha"),
-    activation.SELU: _numbers("selu"),
-    activation.Sigmoid: _numbers("sigmoid"),
-    activation.Tanh: _numbers("tanh"),
-    activation.LogSigmoid: _numbers("logsigmoid"),
-    activation.SiLU: _numbers("silu"),
-    activation.Mish: _numbers("mish"),
-    activation.GELU: lambda layer: "gelu_tanh(@0)" if layer.approximate == "tanh" else "gelu(@0)",
-    activation.Softplus: _numbers("softplus", "beta", "threshold"),
-    activation.Softsign: _numbers("softsign"),
-    activation.Softshrink: _numbers("softshrink", "lambd"),
-    activation.Hardshrink: _numbers("hardshrink", "lambd"),
-    activation.Tanhshrink: _numbers("tanhshrink"),
-    activation.Hardsigmoid: _numbers("hardsigmoid"),
-    activation.Hardswish: _numbers("hardswish"),
-    activation.Threshold: _numbers("threshold", "threshold", "value"),
-}
+def _text(layer: Activation) -> str:
+    """What an activation is in the language of expressions."""
+    name, numbers = layer.formula()
+    return f"{name}(@0{''.join(f',{expression.Literal(number)}' for number in numbers)})"
 
 
 def unify_elementwise(operators: list[RuntimeOperator], specs: Specs) -> list[RuntimeOperator]:
     """Activations and expressions of float32 tensors become maps."""
     for operator in operators:
-        text = TEXTS.get(type(operator.layer)) if operator.layer is not None else None
-        if text is not None and _is_float(operator, specs):
-            set_map(operator, text(operator.layer))
+        if isinstance(operator.layer, Activation) and _is_float(operator, specs):
+            set_map(operator, _text(operator.layer))
         elif isinstance(operator.layer, Expression) and operator.input_operands_seq and _is_float(operator, specs):
             set_map(operator, operator.layer.expr)
     return operators
