@@ -206,8 +206,13 @@ def plan_direct(
         source, out, *operands = (layout.as_rows(rows) for layout in everything)
         epilogue = Epilogue(epilogue.text, tuple(operands))
     tile, tile_blocks = choose_tile(out.width, out.blocks, lowering.target, blocks_a_group)
+    tile_rows = 1
+    if 2 * out.width * 2 <= lowering.target.registers - 3 and out.height > 1 and blocks_a_group != 1 and out.blocks > 1:
+        tile, tile_blocks, tile_rows = out.width, 2, 2  # narrow pictures: half the reading of weights
     row_flops = 2 * out.width * tile_blocks * lanes * weight[1] * kernel[0] * kernel[1]
     rows = max(1, min(out.height, round(TASK_FLOPS / row_flops)))
+    if out.batch * (out.blocks // tile_blocks) >= 8 and out.height * out.width <= 1024:
+        rows = out.height  # shares of channels alone are enough, and each thread reads weights of its own
     return DirectConvolutionSpec(
         source,
         out,
@@ -219,7 +224,8 @@ def plan_direct(
         epilogue,
         tile,
         tile_blocks,
-        rows,
+        max(rows, tile_rows),
+        tile_rows,
     )
 
 

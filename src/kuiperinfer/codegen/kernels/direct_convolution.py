@@ -27,7 +27,8 @@ UNROLL = 4  # input channels of one turn of the innermost loop: enough to hide i
 class DirectConvolutionSpec(KernelSpec):
     """A 2-d convolution. Arguments: input, packed weights, bias, output, then those of the epilogue.
 
-    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks.
+    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks. A tile of
+    `tile_rows` > 1 rows has all of their pixels: for pictures narrower than a tile.
     """
 
     input: ImageLayout
@@ -41,6 +42,7 @@ class DirectConvolutionSpec(KernelSpec):
     tile: int
     tile_blocks: int
     rows: int
+    tile_rows: int = 1
 
     @property
     def input_blocks(self) -> int:
@@ -121,30 +123,42 @@ class DirectConvolutionSpec(KernelSpec):
         )
         out = code.at(out, self.output.origin)
 
+        def tile(y: Index, x: Index, width: int, rows: int) -> None:
+            place = code.add(
+                code.mul(y, self.stride[0] * self.input.row), code.mul(x, self.stride[1] * self.input.pixel)
+            )
+            sums = self.emit_tile(code, code.at(source, place), weights, biases, width, block_weights, rows)
+            tile_out = code.at(out, code.add(code.mul(y, self.output.row), code.mul(x, self.output.pixel)))
+            for block in range(blocks):
+                for number in range(rows * width):
+                    down, across = divmod(number, width)
+                    place = block * self.output.block_stride + down * self.output.row + across * self.output.pixel
+                    value = sums[block * rows * width + number]
+                    value = self.epilogue.emit(code, value, extra, block, code.add(y, down), x, across)
+                    code.store(value, code.at(tile_out, place), align=lanes * 4)
+
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            row_source = code.at(source, code.mul(y, self.stride[0] * self.input.row))
             full, rest = divmod(self.output.width, self.tile)
 
-            def tile(x: Index, width: int) -> None:
-                tile_source = code.at(row_source, code.mul(x, self.stride[1] * self.input.pixel))
-                sums = self.emit_tile(code, tile_source, weights, biases, width, block_weights)
-                tile_out = code.at(out, code.add(code.mul(y, self.output.row), code.mul(x, self.output.pixel)))
-                for block in range(blocks):
-                    for pixel in range(width):
-                        place = block * self.output.block_stride + pixel * self.output.pixel
-                        value = self.epilogue.emit(code, sums[block * width + pixel], extra, block, y, x, pixel)
-                        code.store(value, code.at(tile_out, place), align=lanes * 4)
-
             def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-                tile(x, self.tile)
+                tile(y, x, self.tile, 1)
                 return ()
 
             code.loop(0, full * self.tile, self.tile, whole_tile)
             if rest:
-                tile(full * self.tile, rest)
+                tile(y, full * self.tile, rest, 1)
             return ()
 
-        code.loop(first, last, 1, row, at_least_once=True)
+        def several_rows(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            tile(y, 0, self.output.width, self.tile_rows)
+            return ()
+
+        if self.tile_rows > 1:
+            whole = code.sub(last, code.mod(code.sub(last, first), self.tile_rows))
+            code.loop(first, whole, self.tile_rows, several_rows)
+            code.loop(whole, last, 1, row)
+        else:
+            code.loop(first, last, 1, row, at_least_once=True)
 
     def emit_product(self, code: Code, source: Vector, weights: Vector, out: Vector) -> None:
         """All tiles of all blocks of a 1×1 convolution of one row, without bias: what Winograd's matrix products are."""
@@ -209,11 +223,23 @@ class DirectConvolutionSpec(KernelSpec):
         return code.mul(group, self.tile_blocks * self.input.block_stride)  # narrow groups: a block takes its own block
 
     def emit_tile(
-        self, code: Code, source: Vector, weights: Vector, biases: Sequence[Vector], width: int, block_weights: int
+        self,
+        code: Code,
+        source: Vector,
+        weights: Vector,
+        biases: Sequence[Vector],
+        width: int,
+        block_weights: int,
+        rows: int = 1,
     ) -> Sequence[Vector]:
-        """The sums of `width` pixels of all blocks, block after block."""
+        """The sums of `rows` × `width` pixels of all blocks, block after block."""
         lanes = code.target.lanes
-        start = [bias for bias in biases for _ in range(width)]
+        pixels = [
+            down * self.stride[0] * self.input.row + across * self.stride[1] * self.input.pixel
+            for down in range(rows)
+            for across in range(width)
+        ]
+        start = [bias for bias in biases for _ in pixels]
         step_weights = self.channels_a_block * lanes
 
         def channel_block(block: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
@@ -230,7 +256,7 @@ class DirectConvolutionSpec(KernelSpec):
                     code.at(block_source, shift),
                     code.at(block_weight, code.mul(index, step_weights)),
                     sums,
-                    width,
+                    pixels,
                     len(biases),
                     block_weights,
                 )
@@ -245,7 +271,7 @@ class DirectConvolutionSpec(KernelSpec):
         source: Vector,
         weights: Vector,
         sums: Sequence[Vector],
-        width: int,
+        pixels: Sequence[int],
         blocks: int,
         block_weights: int,
     ) -> Sequence[Vector]:
@@ -262,11 +288,11 @@ class DirectConvolutionSpec(KernelSpec):
                     code.load(code.at(turn_weights, block * block_weights + channel * lanes), align=lanes * 4)
                     for block in range(blocks)
                 ]
-                for pixel in range(width):
-                    place = pixel * self.stride[1] * self.input.pixel + channel * self.input.channel
-                    value = code.load_splat(code.at(turn_source, place))
+                for number, pixel in enumerate(pixels):
+                    value = code.load_splat(code.at(turn_source, pixel + channel * self.input.channel))
                     for block in range(blocks):
-                        new[block * width + pixel] = code.fma(value, vectors[block], new[block * width + pixel])
+                        place = block * len(pixels) + number
+                        new[place] = code.fma(value, vectors[block], new[place])
             return new
 
         return code.loop(0, self.channels_a_block, turn, channels, sums)
