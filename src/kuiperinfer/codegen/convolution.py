@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dtypes import Array
 from ..graph import RuntimeOperand, RuntimeOperator
+from ..layers.binding import FromInput
 from ..layers.convolution import Conv
 from ..passes.fused import Fused
 from .epilogue import Epilogue
@@ -28,9 +29,13 @@ def epilogue_of(lowering: Lowering, operator: RuntimeOperator) -> tuple[Epilogue
     """The fused expression, and the images that it reads beside the result."""
     if not isinstance(operator.layer, Fused):
         return Epilogue(), []
+    assert operator.binding is not None
     images: list[Image] = []
-    while (extra := lowering.argument(operator, f"extra{len(images) + 1}")) is not None:
-        images.append(lowering.image(extra))
+    while isinstance(source := operator.binding.named.get(f"extra{len(images) + 1}"), FromInput):
+        image = lowering.image(operator.input_operands_seq[source.index])
+        if image.layout.batch == 1:  # one for all samples
+            image = replace(image, layout=replace(image.layout, image=0))
+        images.append(image)
     return Epilogue(operator.layer.text, tuple(image.layout for image in images)), images
 
 

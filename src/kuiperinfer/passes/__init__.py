@@ -17,6 +17,7 @@ from .elementwise import merge_expressions, unify_elementwise
 from .fold_batch_norm import fold_batch_norm, unify_batch_norm
 from .fold_constants import fold_constants
 from .fuse_epilogue import fuse_epilogue
+from .prelu import unify_prelu
 from .rewriting import Specs, copy_graph
 from .verify import verify
 
@@ -27,6 +28,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     fold_batch_norm,
     unify_batch_norm,
+    unify_prelu,
     unify_elementwise,
     merge_expressions,
     fuse_epilogue,

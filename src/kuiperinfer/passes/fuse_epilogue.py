@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import expression
-from ..dtypes import f32
+from ..dtypes import broadcast_shapes, f32
 from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.base import Layer
 from ..layers.binding import Binding, FromInput, Source
@@ -27,7 +27,8 @@ def fuse_epilogue(operators: list[RuntimeOperator], specs: Specs) -> list[Runtim
         if producer is not None:
             _fuse(operator, producer)
             fused.add(operator)
-    return [operator for operator in operators if operator not in fused]
+    kept = [operator for operator in operators if operator not in fused]
+    return sorted(kept, key=lambda operator: operator.type != "pnnx.Attribute")  # producers may take constants in
 
 
 def _producer(operator: RuntimeOperator, specs: Specs, place: dict[RuntimeOperator, int]) -> RuntimeOperator | None:
@@ -56,12 +57,19 @@ def _fits(other: RuntimeOperand, result: RuntimeOperand, specs: Specs, place: di
     """Whether an operand is there before the result's operator runs, and lies as an epilogue can read it."""
     found, wanted = tensor(specs, other), tensor(specs, result)
     assert wanted is not None
-    return (
-        found is not None
-        and found.dtype is f32
-        and found.shape == wanted.shape
-        and place[other.producer] < place[result.producer]
-    )
+    if found is None or found.dtype is not f32 or found.ndim > wanted.ndim:
+        return False
+    if isinstance(result.producer.layer, Linear):
+        fits = broadcast_shapes(found.shape, wanted.shape) == wanted.shape
+    else:
+        a_channel = (wanted.shape[1], *[1] * (wanted.ndim - 2)) if wanted.ndim > 2 else ()
+        fits = found.shape == wanted.shape or found.shape in ((1, *a_channel), (wanted.shape[0], *a_channel))
+    return fits and _is_there(other.producer, result.producer, place)
+
+
+def _is_there(operator: RuntimeOperator, before: RuntimeOperator, place: dict[RuntimeOperator, int]) -> bool:
+    """Whether an operator runs before another one; a constant always does."""
+    return operator.type == "pnnx.Attribute" or place[operator] < place[before]
 
 
 def _fuse(operator: RuntimeOperator, producer: RuntimeOperator) -> None:
