@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .builder import Code, Index, Vector
+from .expressions import call_expression
 from .layout import ImageLayout, Matrix
 
 
@@ -17,9 +18,7 @@ def _emit(code: Code, text: str, value: Vector, operand: Callable[[int], Vector]
     """The value of an expression; `operand(i)` loads operand number i, counted from 0."""
     if not text:
         return value
-    from .expressions import emit_expression
-
-    return emit_expression(code, text, lambda index: value if index == 0 else operand(index - 1))
+    return call_expression(code, text, lambda index: value if index == 0 else operand(index - 1))
 
 
 @dataclass(frozen=True)
