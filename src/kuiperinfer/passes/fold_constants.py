@@ -73,7 +73,7 @@ def _constants(operator: RuntimeOperator, values: tuple[Array, ...], specs: Spec
 
 def constant_operator(operand: RuntimeOperand, value: Array, specs: Specs) -> RuntimeOperator:
     """The operator that makes an operand from now on: a constant."""
-    attribute = RuntimeAttribute(np.ascontiguousarray(value), value.shape, dtype_of(value))
+    attribute = RuntimeAttribute(np.asarray(value, order="C"), value.shape, dtype_of(value))
     operator = RuntimeOperator(operand.name, "pnnx.Attribute", attributes={"data": attribute})
     operator.binding = bind("pnnx.Attribute", attributes=["data"])
     operator.output_operands = [operand]
