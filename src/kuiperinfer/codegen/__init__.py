@@ -1,6 +1,6 @@
 """Lowering rules, kernel specs, and machine code."""
 
-from . import convolution, elementwise, joining, linear, pooling, resize, shape, slicing, softmax, transposed_convolution
+from . import convolution, elementwise, joining, linear, normalization, pooling, resize, shape, slicing, softmax, transposed_convolution
 from .lowering import Lowering, lowers
 from .target import Target, current_target, target_named
 
@@ -11,6 +11,7 @@ __all__ = [
     "elementwise",
     "joining",
     "linear",
+    "normalization",
     "pooling",
     "resize",
     "shape",

@@ -13,7 +13,9 @@ Combine: TypeAlias = Callable[[Vector, Vector], Vector]
 # step(index, count, accumulator): the accumulator after the vector at `index`, of which `count` lanes exist (None: all)
 Step: TypeAlias = "Callable[[Index, int | None, Vector], Vector]"
 
-_CHUNK = 256  # vectors that one accumulator takes before it is added to the others' totals: sums of long rows stay exact
+_CHUNK = (
+    256  # vectors that one accumulator takes before it is added to the others' totals: sums of long rows stay exact
+)
 
 
 def load_part(code: Code, pointer: Any, count: int | None, fill: float = 0.0) -> Vector:
@@ -52,42 +54,52 @@ def each_vector(code: Code, length: int, body: Callable[[Index, int | None], Non
         body(whole, length - whole)
 
 
-def fold_row(code: Code, length: int, step: Step, neutral: float, combine: Combine, unroll: int = 4) -> Vector:
-    """All vectors of a row folded into one: `step` starts from `neutral`, `combine` joins what several accumulators hold."""
-    lanes = code.target.lanes
-    whole = length // lanes * lanes
-    unroll = max(1, min(unroll, whole // lanes))
-    start = code.splat(neutral)
+def fold_range(
+    code: Code, count: int, step: Callable[[Index, Vector], Vector], neutral: float, combine: Combine, unroll: int = 4
+) -> Vector:
+    """`step(index, accumulator)` for indices below `count`, from `neutral` on; `combine` joins what several accumulators hold."""
+    unroll = max(1, min(unroll, count))
+    start = [code.splat(neutral)] * unroll
 
     def several(index: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
-        return [step(code.add(index, i * lanes), None, value) for i, value in enumerate(sums)]
+        return [step(code.add(index, i), value) for i, value in enumerate(sums)]
 
-    span = _CHUNK * unroll * lanes
+    span = _CHUNK * unroll
 
     def chunk(index: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
-        found = code.loop(index, code.add(index, span), unroll * lanes, several, [start] * unroll, at_least_once=True)
+        found = code.loop(index, code.add(index, span), unroll, several, start, at_least_once=True)
         return [combine(a, b) for a, b in zip(sums, found, strict=True)]
 
-    chunks = whole // span * span
-    turn = whole // (unroll * lanes) * unroll * lanes
-    sums = list(code.loop(0, chunks, span, chunk, [start] * unroll))
-    if chunks < turn:
-        rest = code.loop(chunks, turn, unroll * lanes, several, [start] * unroll)
-        sums = list(rest) if chunks == 0 else [combine(a, b) for a, b in zip(sums, rest, strict=True)]
-    for i, index in enumerate(range(turn, whole, lanes)):
-        sums[i] = step(index, None, sums[i])
-    if whole < length:
-        sums[-1] = step(whole, length - whole, sums[-1])
+    chunked, whole = count // span * span, count // unroll * unroll
+    sums = list(code.loop(0, chunked, span, chunk, start))
+    if chunked < whole:
+        rest = code.loop(chunked, whole, unroll, several, start)
+        sums = list(rest) if chunked == 0 else [combine(a, b) for a, b in zip(sums, rest, strict=True)]
+    for i, index in enumerate(range(whole, count)):
+        sums[i] = step(index, sums[i])
     while len(sums) > 1:
         half = (len(sums) + 1) // 2
-        sums = [combine(a, b) for a, b in zip(sums[:half], sums[half:], strict=False)] + sums[len(sums) - half : half]
+        pairs = zip(sums[:half], sums[half:], strict=False)
+        sums = [combine(a, b) for a, b in pairs] + sums[len(sums) - half : half]
     return sums[0]
 
 
-def fold_lanes(code: Code, value: Vector, combine: Combine) -> Vector:
-    """All lanes folded into one value, which every lane of the result has."""
+def fold_row(code: Code, length: int, step: Step, neutral: float, combine: Combine, unroll: int = 4) -> Vector:
+    """The same for the vectors of a row of floats."""
     lanes = code.target.lanes
-    distance = lanes // 2
+    vectors, rest = divmod(length, lanes)
+
+    def whole(index: Index, value: Vector) -> Vector:
+        return step(code.mul(index, lanes), None, value)
+
+    folded = fold_range(code, vectors, whole, neutral, combine, unroll)
+    return step(vectors * lanes, rest, folded) if rest else folded
+
+
+def fold_lanes(code: Code, value: Vector, combine: Combine, width: int | None = None) -> Vector:
+    """All lanes, or each `width` neighbours (a power of two), folded into one value, which each of them has in the result."""
+    lanes = code.target.lanes
+    distance = (width or lanes) // 2
     while distance:
         order = [ir.Constant(I32, lane ^ distance) for lane in range(lanes)]
         mask = ir.Constant(ir.VectorType(I32, lanes), order)
