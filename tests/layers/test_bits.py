@@ -57,5 +57,5 @@ def test_shifts_beyond_the_bits(bits: torch.dtype) -> None:
 
 
 def test_refuses_floats() -> None:
-    with pytest.raises(DTypeError, match=r"bool or int, found \(3\)f32"):
+    with pytest.raises(DTypeError, match="'and' does not take f32"):
         run(Case("torch.bitwise_and", torch.bitwise_and, [torch.zeros(3)], {"other": 1}))

@@ -43,6 +43,10 @@ ENDS = [
 ]
 
 
+# Left-over operators are the same under another name: see test_aten.
+UNARY, BINARY, SUMS = ([name for name in table if name.startswith("torch.")] for table in (UNARY, BINARY, SUMS))
+
+
 def in_torch(name):
     return getattr(torch, name.split(".")[1])
 
@@ -59,7 +63,7 @@ def test_unary_dtypes(name):
         check_like_torch(case)
 
 
-@pytest.mark.parametrize("name", [*UNARY, *OWN])
+@pytest.mark.parametrize("name", [*UNARY, *(name for name in OWN if "float" in OWN[name].kinds)])
 def test_unary_special_values(name):
     for value in ENDS:
         for dtype in (torch.float32, torch.float64):

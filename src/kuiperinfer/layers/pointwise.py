@@ -1,6 +1,7 @@
 """Functions of every element under PyTorch's names: those of the expression language, and a few that it does not have.
 
-The converter makes expressions of most of them, but models that were made by other means have them as operators.
+The converter makes expressions of most of them, but leaves some over (`aten::`), and models that were made by other means
+have them as operators.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.polynomial import polynomial
 
-from ..dtypes import Array, DType, TensorSpec, bool_, result_type, to_float
+from ..dtypes import Array, DType, TensorSpec, bool_, result_type, scalar_dtype, to_float
 from ..errors import DTypeError, InputError
 from ..expression import FUNCTIONS, Expression, evaluate, infer, parse
-from .activation import as_floating
+from .activation import as_floating, calculate
 from .base import Layer, Spec, Value, register, spec_of
 from .checks import expect_kind
 
@@ -32,27 +33,35 @@ _OTHER_NAMES = {
     "arctan": "atan",
     "arctan2": "atan2",
     "arctanh": "atanh",
+    "bitwise_and": "and",
+    "bitwise_left_shift": "lshift",
+    "bitwise_or": "or",
+    "bitwise_right_shift": "rshift",
+    "bitwise_xor": "xor",
     "fix": "trunc",
     "multiply": "mul",
     "negative": "neg",
     "true_divide": "div",
 }
+_SIGNS = ("and", "or", "xor", "lshift", "rshift")  # what PyTorch calls otherwise than the language of expressions
+
+
+def _types(functions: Mapping[str, str]) -> dict[str, str]:
+    """Functions by operator type: PyTorch's names, and those of operators that the converter leaves over."""
+    return {f"{prefix}{name}": function for name, function in functions.items() for prefix in ("torch.", "aten::")}
 
 
 def _functions(arity: int, *left_out: str) -> dict[str, str]:
     """Operator types, and the functions of so many arguments that they are; not the casts, named after dtypes."""
-    names = {name: name for name in FUNCTIONS} | _OTHER_NAMES
-    rows = {name: FUNCTIONS[function] for name, function in names.items() if not name.startswith("torch.")}
-    return {
-        f"torch.{name}": row.name
-        for name, row in rows.items()
-        if row.numpy is not None and row.arity == arity and name not in left_out
-    }
+    names = {name: name for name in FUNCTIONS if not name.startswith("torch.")} | _OTHER_NAMES
+    rows = {name: FUNCTIONS[function] for name, function in names.items() if name not in left_out}
+    return _types({name: row.name for name, row in rows.items() if row.numpy is not None and row.arity == arity})
 
 
 UNARY = _functions(1)
-# The rest of two arguments is below, takes more arguments, or is registered with the comparisons.
-BINARY = _functions(2, *"add sub div pow max maximum min minimum and or xor lshift rshift".split())
+# The rest of two arguments is below, takes more arguments, or chooses between elements.
+BINARY = _functions(2, *"add sub div pow max maximum min minimum".split(), *_SIGNS)
+BINARY |= {f"aten::__{name}__": name for name in _SIGNS} | {"aten::floordiv": "floor_divide"}
 
 
 @functools.cache
@@ -88,7 +97,7 @@ class Binary(Layer):
         return evaluate(_parsed(f"{BINARY[self.type_name]}(@0,@1)"), [input, other])
 
 
-@register("torch.pow")
+@register("torch.pow", "aten::pow")
 @dataclass(frozen=True, kw_only=True)
 class Power(Layer):
     """input to the power of exponent, tensors or numbers. (*), (*) -> (*). torch.pow"""
@@ -102,40 +111,52 @@ class Power(Layer):
         return evaluate(_parsed("pow(@0,@1)"), [input, exponent])
 
 
-SUMS = {
-    "torch.add": "add(@0,mul(@1,@2))",
-    "torch.sub": "sub(@0,mul(@1,@2))",
-    "torch.subtract": "sub(@0,mul(@1,@2))",
-    "torch.rsub": "sub(@1,mul(@0,@2))",
-}
+SUMS = _types(
+    {
+        "add": "add(@0,mul(@1,@2))",
+        "sub": "sub(@0,mul(@1,@2))",
+        "subtract": "sub(@0,mul(@1,@2))",
+        "rsub": "sub(@1,mul(@0,@2))",
+    }
+)
 
 
 @register(*SUMS)
 @dataclass(frozen=True, kw_only=True)
-class Sum(Layer):
+class ScaledSum(Layer):
     """input ± alpha * other, for rsub other - alpha * input, of tensors or numbers. (*), (*) -> (*). torch.add, torch.sub"""
 
     widens = False
 
     def infer(self, input: Spec, other: Spec, alpha: Spec = 1) -> Spec:
-        tree, alpha = self._formula(result_type(input, other), alpha)
+        tree, alpha = self._formula(input, other, alpha)
         return infer(tree, [input, other, alpha])
 
     def forward(self, input: Value, other: Value, alpha: Value = 1) -> Value:
-        tree, alpha = self._formula(result_type(spec_of(input), spec_of(other)), alpha)
+        tree, alpha = self._formula(spec_of(input), spec_of(other), alpha)
         return evaluate(tree, [input, other, alpha])
 
-    def _formula(self, dtype: DType, alpha: Any) -> tuple[Expression, Any]:
+    def _formula(self, input: Spec, other: Spec, alpha: Any) -> tuple[Expression, Any]:
         """The formula, and alpha such that it does not change the result's dtype."""
-        if isinstance(alpha, float) and dtype.kind in ("bool", "int"):
-            raise DTypeError(f"alpha={alpha}: expected an integer beside tensors of dtype {dtype}")
         formula = SUMS[self.type_name]
         if type(alpha) is int and alpha == 1:
             return _parsed(formula.replace("mul(@1,@2)", "@1").replace("mul(@0,@2)", "@0")), alpha
+        dtype = result_type(input, other)
+        if isinstance(alpha, (bool, int, float, complex)) and scalar_dtype(alpha).kind not in _ALPHAS[dtype.kind]:
+            raise DTypeError(f"alpha={alpha}: expected {' or '.join(_ALPHAS[dtype.kind])} beside {dtype}")
         return _parsed(formula), bool(alpha) if dtype is bool_ else alpha
 
 
-@register("torch.div", "torch.divide", "aten::div")
+# The kinds of alpha that PyTorch takes, by the kind of the operands' common dtype.
+_ALPHAS = {
+    "bool": ("bool", "int"),
+    "int": ("int",),
+    "float": ("int", "float"),
+    "complex": ("int", "float", "complex"),
+}
+
+
+@register("torch.div", "torch.divide", "aten::div", "aten::divide")
 @dataclass(frozen=True, kw_only=True)
 class Quotient(Layer):
     """input / other, rounded down with `floor`, towards zero with `trunc`. (*), (*) -> (*). torch.div"""
@@ -173,9 +194,7 @@ def _frac(x: Array) -> Array:
 
 def _sgn(x: Array) -> Array:
     """x / |x|, and 0 for zero and NaN of real numbers."""
-    if x.dtype.kind == "b":
-        return x
-    return np.sign(x) if x.dtype.kind == "c" else np.nan_to_num(np.sign(x))
+    return np.sign(x) if x.dtype.kind == "c" else calculate("sign", x)
 
 
 def _signbit(x: Array) -> Array:
@@ -222,6 +241,7 @@ OWN = {
     "torch.exp2": Function(np.exp2, (*_REAL, "c64", "c128"), to_float),
     "torch.log2": Function(np.log2, (*_REAL, "c64", "c128"), to_float),
     "torch.frac": Function(_frac, ("float",)),
+    "torch.bitwise_not": Function(np.invert, ("bool", "int")),
     "torch.sgn": Function(_sgn, (*_REAL, "c64", "c128")),
     "torch.signbit": Function(_signbit, _REAL, lambda _: bool_),
     "torch.sinc": Function(np.sinc, (*_REAL, "c64", "c128"), to_float),
