@@ -77,6 +77,9 @@ def test_expressions() -> None:
 def test_broken_expression_is_found_when_the_model_is_built() -> None:
     with pytest.raises(ExpressionError):
         bind("pnnx.Expression", params={"expr": "add(@0"})
+    with pytest.raises(ExpressionError, match="'@2' is out of range: there are 2 operands") as found:
+        bind("pnnx.Expression", params={"expr": "add(@0,@2)"}, input_names=[None, None])
+    assert found.value.column == 8
     with pytest.raises(ModelFileError, match="'expr' is missing"):
         bind("pnnx.Expression")
 
@@ -89,8 +92,8 @@ def test_slice_indexes() -> None:
     assert value_of("pnnx.SliceIndexes", indexes="(1,2)") == [1, 2]
     assert value_of("pnnx.SliceIndexes", [3], indexes="(@0)") == [3]
     for text in ("(@1)", "(@x)", "(a)", "None", "(@)"):
-        with pytest.raises(KuiperError):
-            value_of("pnnx.SliceIndexes", [3], indexes=text)
+        with pytest.raises(ModelFileError):
+            bind("pnnx.SliceIndexes", params={"indexes": parse_parameter(text)}, input_names=[None])
 
 
 # ------------------------------------------------------------------------------------------- lists and dicts

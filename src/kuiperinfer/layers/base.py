@@ -49,6 +49,7 @@ class Layer:
     """Base of all layers; see the module's docstring."""
 
     type_name: str = ""
+    input_count: int | None = None  # None for a layer that no operator has
     output_count: int = 1
 
     # Names of an operand (`$key`) that `forward` calls otherwise, such as {"self": "input"}.

@@ -66,7 +66,7 @@ class Signature:
 
 
 # Fields that `bind` fills from elsewhere than the parameters.
-_NOT_PARAMETERS = ("type_name", "output_count", "annotated_inputs", "annotated_outputs")
+_NOT_PARAMETERS = ("type_name", "input_count", "output_count", "annotated_inputs", "annotated_outputs")
 
 # Stands for the name of an input that became a parameter, or is ignored.
 _TAKEN = ""
@@ -138,7 +138,7 @@ def bind(
             f"{_listed(missing)} missing: neither an input, nor a weight, nor a parameter of that name"
         )
     try:
-        layer = layer_type(type_name=type_name, output_count=output_count, **settings)
+        layer = layer_type(type_name=type_name, input_count=len(input_names), output_count=output_count, **settings)
     except TypeError:
         required = [f.name for f in fields(layer_type) if f.default is MISSING and f.default_factory is MISSING]
         raise ModelFileError(f"parameter {_listed([n for n in required if n not in settings])} missing") from None

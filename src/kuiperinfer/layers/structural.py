@@ -64,12 +64,12 @@ class Expression(AnnotatedLayer):
     expr: Text
 
     def __post_init__(self) -> None:
-        parse(self.expr)  # a text that cannot be read is an error of the file, not of the run
+        _ = self.tree  # a text that cannot be read is an error of the file, not of the run
 
     @cached_property
     def tree(self) -> Tree:
         """The formula."""
-        return parse(self.expr)
+        return parse(self.expr, operand_count=self.input_count)
 
     @cached_property
     def in_bfloat16(self) -> bool:
@@ -98,18 +98,18 @@ class SliceIndexes(Layer):
     indexes: Any = ()
 
     def __post_init__(self) -> None:
-        self._parts()
+        count = self.input_count
+        for is_input, number in self._parts():
+            if is_input and (number < 0 or (count is not None and number >= count)):
+                raise ModelFileError(f"indexes={self.indexes}: there is no input @{number} among {count}")
 
     def infer(self, *inputs: Spec) -> list[int]:
         return self.forward(*inputs)
 
     def forward(self, *inputs: Value) -> list[int]:
-        found: list[int] = []
-        for is_input, number in self._parts():
-            if is_input and not 0 <= number < len(inputs):
-                raise ModelFileError(f"indexes={self.indexes}: there is no input @{number} among {len(inputs)}")
-            found.append(known_int(inputs[number], f"input {number}") if is_input else number)
-        return found
+        return [
+            known_int(inputs[number], f"input {number}") if is_input else number for is_input, number in self._parts()
+        ]
 
     def _parts(self) -> list[tuple[bool, int]]:
         """The numbers in order, and whether each is that of an input."""
