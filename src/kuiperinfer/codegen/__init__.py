@@ -1,6 +1,19 @@
 """Lowering rules, kernel specs, and machine code."""
 
-from . import convolution, elementwise, joining, linear, normalization, pooling, resize, shape, slicing, softmax, transposed_convolution
+from . import (
+    convolution,
+    elementwise,
+    joining,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    resize,
+    shape,
+    slicing,
+    softmax,
+    transposed_convolution,
+)
 from .lowering import Lowering, lowers
 from .target import Target, current_target, target_named
 
@@ -13,6 +26,7 @@ __all__ = [
     "linear",
     "normalization",
     "pooling",
+    "reduction",
     "resize",
     "shape",
     "slicing",

@@ -57,7 +57,7 @@ def each_vector(code: Code, length: int, body: Callable[[Index, int | None], Non
 def fold_range(
     code: Code, count: int, step: Callable[[Index, Vector], Vector], neutral: float, combine: Combine, unroll: int = 4
 ) -> Vector:
-    """`step(index, accumulator)` for indices below `count`, from `neutral` on; `combine` joins what several accumulators hold."""
+    """`step(index, accumulator)` for indices below `count`, from `neutral` on; `combine` joins several accumulators."""
     unroll = max(1, min(unroll, count))
     start = [code.splat(neutral)] * unroll
 
