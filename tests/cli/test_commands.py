@@ -15,23 +15,9 @@ from PIL import Image
 
 import kuiperinfer
 from kuiperinfer.array_files import read_archive, write_archive
-from kuiperinfer.cli import main
 from kuiperinfer.cli.commands import COMMANDS
 from kuiperinfer.vision import bundled
 from tests.small_models import CONVOLUTION, LINEAR, TWO_WAYS, UNKNOWN, weights_of, write_model
-
-
-@pytest.fixture
-def kuiper(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command line in this process; returns exit code, standard output and standard error."""
-
-    def run(*arguments: Any) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
 
 
 def write_outputs(folder: Path, x: Any) -> Path:
@@ -75,7 +61,7 @@ def test_mistakes_in_the_arguments(kuiper: Any, arguments: list[str], complaint:
     assert complaint in err
 
 
-@pytest.mark.parametrize("command", ["info", "check", "run", "graph"])
+@pytest.mark.parametrize("command", ["info", "check", "run", "graph", "bench", "profile", "compare", "memory"])
 def test_a_model_that_is_none(kuiper: Any, tmp_path: Path, command: str) -> None:
     for name, content in (("missing", None), ("empty", b""), ("text", b"hello\n"), ("binary", b"\xff\x00\x1b[31m" * 9)):
         path = tmp_path / f"{name}.pnnx.param"

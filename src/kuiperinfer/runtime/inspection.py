@@ -20,13 +20,14 @@ def completed_by(plan: Plan) -> dict[int, list[RuntimeOperand]]:
 
     An operator without a step of its own makes views: they are complete when what they look at is.
     """
+    place = {operator: number for number, operator in enumerate(plan.lowering.operators)}
     last_step: dict[RuntimeOperator, int] = {}
-    previous: RuntimeOperator | None = None
+    furthest = -1
     for index, step in enumerate(plan.steps):
-        # an operator's steps follow one another; one that comes later brings an output to its place
-        if step.operator is previous or step.operator not in last_step:
+        # steps follow the operators; those that bring outputs to their places, at the end, start again
+        if place[step.operator] >= furthest:
+            furthest = place[step.operator]
             last_step[step.operator] = index
-        previous = step.operator
     found: dict[int, list[RuntimeOperand]] = {}
     for operator in plan.lowering.operators:
         needed = [last_step[operand.producer] for operand in operator.input_operands_seq]

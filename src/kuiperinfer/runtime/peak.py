@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from dataclasses import dataclass
 
@@ -30,9 +29,8 @@ class Peak:
     threads: int
 
 
-@functools.lru_cache(maxsize=16)
 def measure_peak(target: Target, threads: int) -> Peak:
-    """The best of several runs; about a tenth of a second. Measured once a process for a target and a number of threads."""
+    """The best of several runs, which take about a quarter of a second."""
     arithmetic = MultiplyAddPeakSpec(threads, _TURNS, target.registers - 4, target.lanes)
     vector = aligned_empty((target.lanes,), np.float32)
     vector[:] = 2
