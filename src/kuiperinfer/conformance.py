@@ -23,9 +23,9 @@ import numpy as np
 
 from . import dtypes
 from .array_files import from_stored, numbered, read_archive
-from .comparison import TOLERANCES, Comparison, compare
 from .dtypes import Array
 from .errors import InputError, KuiperError
+from .runtime.comparison import TOLERANCES, Comparison, compare
 
 PARAM_NAME = "model.pnnx.param"
 

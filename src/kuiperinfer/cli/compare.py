@@ -14,10 +14,10 @@ from .compiling import CompileOptions, compile_options, load_any, title
 from .models import json_option
 
 if TYPE_CHECKING:
-    from ..comparison import Comparison
     from ..dtypes import Array
     from ..runtime import Model
     from ..runtime.against_reference import OperandResult
+    from ..runtime.comparison import Comparison
     from ..runtime.compiled import CompiledModel
 
 
@@ -143,9 +143,9 @@ def compare_outputs(
     outputs: Sequence[Array], others: Sequence[Array], compiled: CompiledModel, tolerance: float | None
 ) -> list[Comparison]:
     """The model's outputs against those of another engine, in order."""
-    from ..comparison import compare
     from ..errors import InputError
     from ..runtime.against_reference import tolerance_of
+    from ..runtime.comparison import compare
 
     if len(outputs) != len(others):
         raise InputError(f"the model has {len(outputs)} outputs, the other engine gave {len(others)}")

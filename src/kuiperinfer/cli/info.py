@@ -89,8 +89,9 @@ def _annotated(name: str, operand: RuntimeOperand) -> ValueInfo:
 
 def costs_of(graph: RuntimeGraph, inputs: Sequence[ValueInfo], shape_texts: tuple[str, ...]) -> Costs:
     """Multiply-adds and memory of a run. Raises what inference raises, and `InputError` where shapes are not complete."""
-    from ..analysis import memory_need, total_multiply_adds
     from ..dtypes import TensorSpec, f32
+    from ..graph.memory_need import memory_need
+    from ..graph.multiply_adds import total_multiply_adds
 
     shapes = input_shapes(shape_texts, inputs)
     specs = graph.infer({info.name: TensorSpec(shapes[info.name], info.dtype or f32) for info in inputs})
@@ -107,7 +108,7 @@ def operator_counts(graph: RuntimeGraph) -> dict[str, int]:
 
 def as_data(facts: Facts) -> dict[str, Any]:
     """The facts as plain data."""
-    from ..analysis import weight_bytes, weight_count
+    from ..graph.memory_need import weight_bytes, weight_count
 
     costs = facts.costs
 
@@ -132,7 +133,7 @@ def as_data(facts: Facts) -> dict[str, Any]:
 def _print(facts: Facts) -> None:
     from rich.text import Text
 
-    from ..analysis import weight_bytes, weight_count
+    from ..graph.memory_need import weight_bytes, weight_count
     from .console import ACCENT, bar, bytes_text, console, count_text, dims_text, printable, table
 
     out = console()

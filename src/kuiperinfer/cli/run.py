@@ -12,9 +12,9 @@ import click
 from .models import input_shapes, json_option, load_model, model_argument, shape_option
 
 if TYPE_CHECKING:
-    from ..comparison import Comparison
     from ..dtypes import Array, DType
     from ..runtime import Model
+    from ..runtime.comparison import Comparison
 
 
 @click.command("run")
@@ -122,9 +122,9 @@ def random_arrays(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int
 def compare_outputs(model: Model, outputs: Sequence[Array], path: Path, tolerance: float | None) -> list[Comparison]:
     """The outputs held against those of an archive, which has out0, out1, … or the outputs' own names."""
     from ..array_files import from_stored, numbered, read_archive
-    from ..comparison import compare
     from ..dtypes import dtype_of
     from ..errors import InputError
+    from ..runtime.comparison import compare
 
     arrays = read_archive(path)
     names = [info.name for info in model.outputs]

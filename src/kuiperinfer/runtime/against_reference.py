@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from ..codegen.kernels.winograd import WinogradSpec
 from ..codegen.lowering import KernelStep
-from ..comparison import Comparison, compare
 from ..dtypes import Array
 from ..errors import CompileError
 from ..graph import RuntimeOperand, leaves, run_reference
 from ..graph.execution import as_array
 from ..layers.creation import manual_seed
+from .comparison import Comparison, compare
 from .inspection import Inspector, completed_by, main_kernels
 from .plan import Plan
 from .session import Session

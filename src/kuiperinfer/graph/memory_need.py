@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..dtypes import TensorSpec
-from ..graph import RuntimeOperand, RuntimeOperator, leaves
 from ..layers.base import Spec
+from .execution import leaves
+from .parts import RuntimeOperand, RuntimeOperator
 
 # These collect values without copying them: what they hold lives as long as the collection.
 _COLLECTIONS = ("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "pnnx.Output")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ..dtypes import TensorSpec
-from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.base import Spec
+from .parts import RuntimeOperand, RuntimeOperator
 
 Specs: TypeAlias = Mapping[RuntimeOperand, Spec]
 Tensors: TypeAlias = Sequence[TensorSpec]

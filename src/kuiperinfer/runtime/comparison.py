@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import dtypes
-from .dtypes import Array, DType
+from .. import dtypes
+from ..dtypes import Array, DType
 
 # Relative to the output's largest magnitude; a dtype without a row is compared exactly.
 TOLERANCES: dict[DType, float] = {

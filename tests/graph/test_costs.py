@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from kuiperinfer.analysis import memory_need, multiply_adds, total_multiply_adds, weight_bytes, weight_count
 from kuiperinfer.dtypes import TensorSpec, f16, f32, i64
 from kuiperinfer.graph import RuntimeAttribute, RuntimeGraph, RuntimeOperand, RuntimeOperator, RuntimeParameter
+from kuiperinfer.graph.memory_need import memory_need, weight_bytes, weight_count
+from kuiperinfer.graph.multiply_adds import multiply_adds, total_multiply_adds
 from kuiperinfer.pnnx import read
 from kuiperinfer.vision import bundled
 

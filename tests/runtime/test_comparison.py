@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kuiperinfer import dtypes
-from kuiperinfer.comparison import compare
 from kuiperinfer.dtypes import DType, narrow
+from kuiperinfer.runtime.comparison import compare
 
 INF, NAN = float("inf"), float("nan")
 
