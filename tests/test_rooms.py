@@ -16,7 +16,6 @@ ROOMS = (
     ("errors",),
     ("settings",),
     ("dtypes",),
-    ("array_files",),
     ("memory",),
     ("pnnx",),
     ("expression",),
@@ -26,7 +25,6 @@ ROOMS = (
     ("runtime",),
     ("tensor",),
     ("vision",),
-    ("conformance",),
     ("cli", "serve", "batch"),
 )
 LEVEL = {room: level for level, row in enumerate(ROOMS) for room in row}

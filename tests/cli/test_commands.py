@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import kuiperinfer
-from kuiperinfer.array_files import read_archive, write_archive
+from kuiperinfer.cli.array_files import read_archive, write_archive
 from kuiperinfer.cli.commands import COMMANDS
 from kuiperinfer.vision import bundled
 from tests.small_models import CONVOLUTION, LINEAR, TWO_WAYS, UNKNOWN, weights_of, write_model

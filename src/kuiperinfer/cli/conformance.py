@@ -15,8 +15,8 @@ from .models import write_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..conformance import CaseResult
     from ..dtypes import Array
+    from .conformance_cases import CaseResult
 
 ENGINES = ("reference", "compiled")
 
@@ -37,9 +37,9 @@ def command(
     A case has model.pnnx.param, model.pnnx.bin, inputs.npz (in0, in1, …) and outputs.npz (out0, …). Exit code 0 only if all
     cases pass. Where the compiled model uses Winograd's algorithm, the tolerance of floats is 1e-4 at least.
     """
-    from ..conformance import case_name, find_cases, run_case
     from ..runtime import load
     from ..settings import settings
+    from .conformance_cases import case_name, find_cases, run_case
     from .console import console
 
     engine = engine or settings.engine

@@ -54,7 +54,7 @@ def command(
     outputs = list(results) if isinstance(results, tuple) else [results]
     comparisons = compare_outputs(model, outputs, expected, tol) if expected else []
     if output:
-        from ..array_files import write_archive
+        from .array_files import write_archive
 
         write_archive(output, {f"out{index}": array for index, array in enumerate(outputs)})
     _report(model, outputs, comparisons, seconds, seed if not inputs and model.inputs else None, as_json)
@@ -63,8 +63,8 @@ def command(
 
 def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
     """Input name -> array, from INPUT arguments. Raises `InputError` where they are not exactly the model's inputs."""
-    from ..array_files import from_stored, read_archive, read_array
     from ..errors import InputError, did_you_mean
+    from .array_files import from_stored, read_archive, read_array
 
     names = [info.name for info in model.inputs]
     found: dict[str, Array] = {}
@@ -121,10 +121,10 @@ def random_arrays(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int
 
 def compare_outputs(model: Model, outputs: Sequence[Array], path: Path, tolerance: float | None) -> list[Comparison]:
     """The outputs held against those of an archive, which has out0, out1, … or the outputs' own names."""
-    from ..array_files import from_stored, numbered, read_archive
     from ..dtypes import dtype_of
     from ..errors import InputError
     from ..runtime.comparison import compare
+    from .array_files import from_stored, numbered, read_archive
 
     arrays = read_archive(path)
     names = [info.name for info in model.outputs]

@@ -21,11 +21,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import dtypes
+from .. import dtypes
+from ..dtypes import Array
+from ..errors import InputError, KuiperError
+from ..runtime.comparison import TOLERANCES, Comparison, compare
 from .array_files import from_stored, numbered, read_archive
-from .dtypes import Array
-from .errors import InputError, KuiperError
-from .runtime.comparison import TOLERANCES, Comparison, compare
 
 PARAM_NAME = "model.pnnx.param"
 

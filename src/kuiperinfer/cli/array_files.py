@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
-from .dtypes import Array, DType
-from .errors import InputError
+from .. import dtypes
+from ..dtypes import Array, DType
+from ..errors import InputError
 
 _UNREADABLE = (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zipfile.LargeZipFile)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kuiperinfer import dtypes
-from kuiperinfer.array_files import from_stored, numbered, read_archive, read_array, to_stored, write_archive
+from kuiperinfer.cli.array_files import from_stored, numbered, read_archive, read_array, to_stored, write_archive
 from kuiperinfer.dtypes import DType, narrow
 from kuiperinfer.errors import InputError
 

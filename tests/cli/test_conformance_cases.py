@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from kuiperinfer import dtypes
-from kuiperinfer.array_files import write_archive
-from kuiperinfer.conformance import CaseResult, find_cases, run_case
+from kuiperinfer.cli.array_files import write_archive
+from kuiperinfer.cli.conformance_cases import CaseResult, find_cases, run_case
 from kuiperinfer.dtypes import Array, dtype_of, narrow
 from kuiperinfer.errors import InputError, ShapeError
 
