@@ -189,6 +189,20 @@ def test_activations_and_residuals_are_fused(kernel: int, stride: int, size: tup
     assert not {"MapSpec", "ImageMapSpec"} & set(kernels(plan))
 
 
+@pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 20)])
+def test_lanes_beyond_the_last_channel_stay_zero(kernel: int, groups: int) -> None:
+    """The reciprocal makes infinities of zeros, which would be NaN in the next convolution."""
+    first = convolution(20, 20, kernel, groups=groups, padding=(kernel // 2, kernel // 2))
+    first[1]["bias"] += 100  # no result is near 0
+    second = convolution(20, 5, 1)
+    lines = [
+        ("nn.Conv2d", "first", "x0", "a", *first),
+        ("pnnx.Expression", "inverse", "a", "b", {"expr": "reciprocal(@0)"}),
+        ("nn.Conv2d", "second", "b", "c", *second),
+    ]
+    check_graph([normal(1, 20, 14, 14)], lines, ["c"], tolerance=WINOGRAD_TOLERANCE)
+
+
 def test_a_result_with_other_uses_keeps_its_own_memory() -> None:
     params, weights = convolution(16, 16, 1)
     lines = [

@@ -36,7 +36,9 @@ def epilogue_of(lowering: Lowering, operator: RuntimeOperator) -> tuple[Epilogue
         if image.layout.batch == 1:  # one for all samples
             image = replace(image, layout=replace(image.layout, image=0))
         images.append(image)
-    return Epilogue(operator.layer.text, tuple(image.layout for image in images)), images
+    channels = lowering.spec(operator.output_operands[0]).shape[1]
+    layouts = [image.layout for image in images]
+    return Epilogue.of(operator.layer.text, layouts, channels, lowering.target.lanes), images
 
 
 def _is_image_convolution(lowering: Lowering, operator: RuntimeOperator) -> bool:
@@ -209,7 +211,7 @@ def plan_direct(
     if pointwise and out.batch == 1 and all(layout.is_dense for layout in everything):
         rows = flat_rows(out.height * out.width, out.blocks, lowering, blocks_a_group)
         source, out, *operands = (layout.as_rows(rows) for layout in everything)
-        epilogue = Epilogue(epilogue.text, tuple(operands))
+        epilogue = replace(epilogue, operands=tuple(operands))
     tile, tile_blocks = choose_tile(out.width, out.blocks, lowering.target, blocks_a_group)
     tile_rows = 1
     if 2 * out.width * 2 <= lowering.target.registers - 3 and out.height > 1 and blocks_a_group != 1 and out.blocks > 1:
@@ -240,7 +242,7 @@ def len_blocks(channels: int, lanes: int) -> int:
 
 
 def flat_rows(pixels: int, blocks: int, lowering: Lowering, blocks_a_group: int) -> int:
-    """Into how many rows of equal length a dense picture is cut, so that tiles waste little and rows are short enough to share."""
+    """Into how many rows of equal length a dense picture is cut: tiles waste little, and rows are short enough to share."""
     best, best_cost = 1, float("inf")
     for rows in range(1, pixels + 1):
         if pixels % rows or (pixels // rows > 1024 and rows < pixels):

@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ..expression import evaluate
+from ..passes.fused import parse
 from .builder import Code, Index, Vector
 from .expressions import call_expression
 from .layout import ImageLayout, Matrix
@@ -21,43 +25,69 @@ def _emit(code: Code, text: str, value: Vector, operand: Callable[[int], Vector]
     return call_expression(code, text, lambda index: value if index == 0 else operand(index - 1))
 
 
+def keeps_zeros(text: str, operand_count: int) -> bool:
+    """Whether an expression of a result and further operands gives 0 where all of them are 0."""
+    zeros = [np.zeros(1, np.float32)] * (1 + operand_count)
+    return not text or not np.any(evaluate(parse(text), zeros))
+
+
+@dataclass(frozen=True)
+class Seat:
+    """The operands of an epilogue at an image and a block."""
+
+    pointers: Sequence[Any]
+    block: Index
+
+
 @dataclass(frozen=True)
 class Epilogue:
     """`text` is the expression (empty for none), `operands` where `@1`… lie: images in blocked layout of the output's shape,
-    or of height and width 1, which are broadcast over the pixels."""
+    or of height and width 1, which are broadcast over the pixels. Where the expression makes something else of the zeros in the
+    lanes beyond the last channel, `channels` is the number of channels, and these lanes become 0 again."""
 
     text: str = ""
     operands: tuple[ImageLayout, ...] = ()
+    channels: int = 0
+
+    @staticmethod
+    def of(text: str, operands: Sequence[ImageLayout], channels: int, lanes: int) -> Epilogue:
+        """The epilogue of an output with so many channels."""
+        masked = channels % lanes != 0 and not keeps_zeros(text, len(operands))
+        return Epilogue(text, tuple(operands), channels if masked else 0)
 
     @property
     def operand_count(self) -> int:
         """Number of further operands."""
         return len(self.operands)
 
-    def seek(self, code: Code, pointers: Sequence[Any], image: Index, block: Index) -> list[Any]:
-        """The operands' pointers moved to an image and a block."""
-        return [
+    def seek(self, code: Code, pointers: Sequence[Any], image: Index, block: Index) -> Seat:
+        """The operands at an image and a block."""
+        moved = [
             code.at(
                 pointer,
                 code.add(code.add(code.mul(image, layout.image), code.mul(block, layout.block_stride)), layout.origin),
             )
             for pointer, layout in zip(pointers, self.operands, strict=True)
         ]
+        return Seat(moved, block)
 
-    def emit(
-        self, code: Code, value: Vector, pointers: Sequence[Any], block: int, y: Index, x: Index, pixel: int
-    ) -> Vector:
-        """The value of the expression at pixel (y, x + pixel) of block `block`."""
+    def emit(self, code: Code, value: Vector, seat: Seat, block: int, y: Index, x: Index, pixel: int) -> Vector:
+        """The value of the expression at pixel (y, x + pixel) of the block `block` further than the seat's."""
 
         def operand(number: int) -> Vector:
-            layout, pointer = self.operands[number], pointers[number]
+            layout, pointer = self.operands[number], seat.pointers[number]
             place: Index = block * layout.block_stride
             if (layout.height, layout.width) != (1, 1):
                 place = code.add(place, code.add(code.mul(y, layout.row), code.mul(x, layout.pixel)))
                 place = code.add(place, pixel * layout.pixel)
             return code.load(code.at(pointer, place), align=code.target.lanes * 4)
 
-        return _emit(code, self.text, value, operand)
+        result = _emit(code, self.text, value, operand)
+        if not self.channels:
+            return result
+        lanes = code.target.lanes
+        left = code.sub(self.channels, code.mul(code.add(seat.block, block), lanes))
+        return code.builder.select(code.mask(left), result, code.splat(0.0))
 
 
 @dataclass(frozen=True)

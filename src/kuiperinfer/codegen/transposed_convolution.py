@@ -116,9 +116,8 @@ def lower_transposed_convolution(lowering: Lowering, operator: RuntimeOperator) 
     filters = _as_convolution(weight, layer.groups)
     for rows, columns in product(*_phases(lowering, operator)):
         part = _every(out.layout, layer.stride, rows, columns)
-        own = Epilogue(
-            epilogue.text, tuple(_every_operand(layout, layer.stride, rows, columns) for layout in epilogue.operands)
-        )
+        operands_there = tuple(_every_operand(layout, layer.stride, rows, columns) for layout in epilogue.operands)
+        own = replace(epilogue, operands=operands_there)
         taps = np.ascontiguousarray(filters[:, :, rows.taps][:, :, :, columns.taps])
         _add_phase(lowering, image, part, taps, (rows, columns), layer.groups, own, operands)
     return True

@@ -1,4 +1,4 @@
-"""Depthwise convolution: every channel by its own filter. A few output pixels stay in registers while the filter goes over them."""
+"""Depthwise convolution: every channel by its own filter, which goes over a few output pixels that stay in registers."""
 
 from __future__ import annotations
 

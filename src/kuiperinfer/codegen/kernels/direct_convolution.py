@@ -19,7 +19,6 @@ from ..layout import ImageLayout
 from ..spec import KernelSpec
 from ..target import Target
 
-
 UNROLL = 4  # input channels of one turn of the innermost loop: enough to hide its jump, few enough to compile fast
 
 
@@ -27,8 +26,8 @@ UNROLL = 4  # input channels of one turn of the innermost loop: enough to hide i
 class DirectConvolutionSpec(KernelSpec):
     """A 2-d convolution. Arguments: input, packed weights, bias, output, then those of the epilogue.
 
-    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks. A tile of
-    `tile_rows` > 1 rows has all of their pixels: for pictures narrower than a tile.
+    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks.
+    A tile of `tile_rows` > 1 rows has all of their pixels: for pictures narrower than a tile.
     """
 
     input: ImageLayout

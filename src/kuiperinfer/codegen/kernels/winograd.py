@@ -1,10 +1,10 @@
 """Winograd convolution F(4×4, 3×3): a quarter of the multiplications of a direct 3×3 convolution.
 
-Input tiles of 6×6 pixels are transformed, 36 matrix products follow, and their results are transformed back to output tiles of 4×4
-pixels, with bias and epilogue. In one step (stage ``all``) a task does all three for a chunk of tiles, in thread-local scratch, so
-that everything between stays in the cache; the last chunk may overlap the one before it and writes the same values again. Where the
-transformed weights are too large to be read for every chunk, the three are steps of their own over all tiles (stages ``input``,
-``product``, ``output``), and the weights are read once.
+Input tiles of 6×6 pixels are transformed, 36 matrix products follow, and their results are transformed back to output tiles
+of 4×4 pixels, with bias and epilogue. In one step (stage ``all``) a task does all three for a chunk of tiles, in thread-local
+scratch, so that everything between stays in the cache; the last chunk may overlap the one before it and writes the same values
+again. Where the transformed weights are too large to be read for every chunk, the three are steps of their own over all tiles
+(stages ``input``, ``product``, ``output``), and the weights are read once.
 
 Definition of the transforms: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from ...dtypes import Array
 from ..builder import Code, Index, Vector
-from ..epilogue import Epilogue
+from ..epilogue import Epilogue, Seat
 from ..layout import ImageLayout, blocked
 from ..spec import KernelSpec
 from ..target import Target
@@ -48,8 +48,8 @@ _OUTPUT = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, 
 
 @dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
-    """A 3×3 convolution of stride 1. Arguments: input, transformed weights, bias, output, then those of the epilogue; for the stages
-    ``input``: input, transformed; ``product``: transformed, weights, products; ``output``: products, bias, output, ….
+    """A 3×3 convolution of stride 1. Arguments: input, transformed weights, bias, output, then those of the epilogue; for the
+    stages ``input``: input, transformed; ``product``: transformed, weights, products; ``output``: products, bias, output, ….
 
     The input's halo extends as far as the last tile needs, see `reach`. `chunk` tiles are transformed together.
     """
@@ -252,7 +252,7 @@ class WinogradSpec(KernelSpec):
         code: Code,
         values: Sequence[Vector],
         pixels: Vector,
-        extra: Sequence[Vector],
+        extra: Seat,
         y: Index,
         x: Index,
         line: int,
@@ -318,7 +318,7 @@ def transform_weights(weight: Array, spec: WinogradSpec, lanes: int) -> Array:
 
 
 def choose_chunk(spec_tiles: int, channels: tuple[int, int], target: Target) -> int:
-    """Tiles of a task: scratch within a good part of the second-level cache, whole tiles of registers, enough tasks to share."""
+    """Tiles of a task: scratch within a good part of the second-level cache, whole tiles of registers, enough to share."""
     bytes_a_tile = 4 * SPAN * SPAN * (channels[0] + channels[1])
     most = max(1, min(spec_tiles, (target.l2 // 2) // bytes_a_tile, 56))
     if spec_tiles <= 4:
