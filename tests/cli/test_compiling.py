@@ -15,11 +15,11 @@ import pytest
 import torch
 
 import kuiperinfer
-from kuiperinfer.array_files import write_archive
+from kuiperinfer.cli.array_files import write_archive
 from kuiperinfer.cli.bench import milliseconds_text, statistics_of
 from kuiperinfer.cli.compiling import fallback_text
-from kuiperinfer.comparison import Comparison
 from kuiperinfer.runtime.against_reference import OperandResult
+from kuiperinfer.runtime.comparison import Comparison
 from tests.codegen.native import TARGETS
 from tests.small_models import CONVOLUTION, LINEAR, TWO_WAYS, weights_of, write_model
 
