@@ -84,7 +84,8 @@ class Settings:
     def __init__(self) -> None:
         self._values: contextvars.ContextVar[SettingValues] = contextvars.ContextVar("kuiperinfer.settings")
 
-    def _current(self) -> SettingValues:
+    def current(self) -> SettingValues:
+        """All settings as they are now."""
         try:
             return self._values.get()
         except LookupError:
@@ -96,7 +97,7 @@ class Settings:
         if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return getattr(self._current(), name)
+            return getattr(self.current(), name)
         except AttributeError:
             raise AttributeError(self._unknown(name)) from None
 
@@ -106,7 +107,7 @@ class Settings:
         for name in changes:
             if name not in known:
                 raise InputError(self._unknown(name))
-        token = self._values.set(replace(self._current(), **changes))
+        token = self._values.set(replace(self.current(), **changes))
         try:
             yield
         finally:

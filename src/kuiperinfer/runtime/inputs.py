@@ -34,6 +34,9 @@ def as_input(value: Any, info: ValueInfo) -> Array:
     Numbers are converted where no kind is lost: bool -> int -> float -> complex, and between widths of a kind (float64 to
     float32 too). All else is a `DTypeError`; another rank is a `ShapeError`; what is no array at all is an `InputError`.
     """
+    if type(value) is np.ndarray and info.dtype is not None and value.dtype == info.dtype.storage:
+        if info.shape is None or value.ndim == len(info.shape):
+            return value  # what most callers hand in
     try:
         array = _to_array(value)
         dtype = dtype_of(array)

@@ -85,10 +85,11 @@ class Model:
             return self._compiled(tuple(self._input_specs(shapes).values()))
 
     def _compiled(self, specs: tuple[TensorSpec, ...]) -> CompiledModel:
-        threads, exact = default_threads(), settings.precision == "exact"
-        if settings.precision not in ("fast", "exact"):
-            raise InputError(f"settings.precision: expected 'fast' or 'exact', found '{settings.precision}'")
-        key = (specs, settings.target, threads, exact, settings.passes_off)
+        now = settings.current()
+        if now.precision not in ("fast", "exact"):
+            raise InputError(f"settings.precision: expected 'fast' or 'exact', found '{now.precision}'")
+        threads, exact = now.threads or default_threads(), now.precision == "exact"
+        key = (specs, now.target, threads, exact, now.passes_off)
         with self._lock:
             found = self._plans.get(key)
             if found is None:

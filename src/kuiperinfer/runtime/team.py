@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import os
 import platform
 import sys
@@ -260,6 +261,7 @@ def allowed_cpus() -> int:
     return max(1, count if quota is None else min(count, int(quota + 0.5)))
 
 
+@functools.cache
 def _cgroup_quota() -> float | None:
     with contextlib.suppress(OSError, ValueError):
         limit, period = _read_words("/sys/fs/cgroup/cpu.max")[:2]
