@@ -23,12 +23,22 @@ TOLERANCE = 1e-5  # of an output's largest magnitude
 Line = tuple[Any, ...]
 
 
-def graph_of(inputs: Sequence[Array], lines: Sequence[Line], outputs: Sequence[str]) -> RuntimeGraph:
-    """A graph with inputs `x0`, `x1`, … of the arrays' shapes, the given operators, and outputs."""
+def graph_of(
+    inputs: Sequence[Array],
+    lines: Sequence[Line],
+    outputs: Sequence[str],
+    names: Mapping[str, Sequence[str | None]] | None = None,
+) -> RuntimeGraph:
+    """A graph with inputs `x0`, `x1`, … of the arrays' shapes, the given operators, and outputs.
+
+    `names` has the operand keys (`$key=`) of operators by their name.
+    """
     made = [("pnnx.Input", f"in{i}", "", f"x{i}", {}, {}, array.shape) for i, array in enumerate(inputs)]
     source = build(*made, *lines, *(("pnnx.Output", f"out{i}", name, "") for i, name in enumerate(outputs)))
     for i, array in enumerate(inputs):
         source.operands[f"x{i}"].dtype = dtype_of(array)
+    for operator in source.operators:
+        operator.input_names = list((names or {}).get(operator.name, operator.input_names))
     graph = RuntimeGraph.from_pnnx(source)
     graph.build()
     return graph
@@ -82,13 +92,14 @@ def check_graph(
     tolerance: float = TOLERANCE,
     compiled: bool = True,
     threads: int = 1,
+    names: Mapping[str, Sequence[str | None]] | None = None,
     **changes: Any,
 ) -> Plan:
     """Compiles and runs for each target and compares with the reference; `compiled` demands that no step runs the reference.
 
     Inputs are placed at addresses that are multiples of 4 alone, as a user's arrays may be. Returns the last plan.
     """
-    graph = graph_of(inputs, lines, outputs)
+    graph = graph_of(inputs, lines, outputs, names)
     expected = expected_outputs(graph, inputs)
     placed = [_displaced(array) for array in inputs]
     for target in targets:
@@ -109,13 +120,14 @@ def check_operator(
     weights: Mapping[str, Array] | None = None,
     *,
     outputs: int = 1,
+    names: Sequence[str | None] | None = None,
     **options: Any,
 ) -> Plan:
-    """The same for one operator with inputs in the order of its arguments."""
-    names = [f"y{i}" for i in range(outputs)]
+    """The same for one operator with inputs in the order of its arguments; `names` are the operand keys of the file."""
+    made = [f"y{i}" for i in range(outputs)]
     arguments = " ".join(f"x{i}" for i in range(len(inputs)))
-    line = (type_name, "op", arguments, " ".join(names), params or {}, weights or {})
-    return check_graph(inputs, [line], names, **options)
+    line = (type_name, "op", arguments, " ".join(made), params or {}, weights or {})
+    return check_graph(inputs, [line], made, names={} if names is None else {"op": names}, **options)
 
 
 def _displaced(array: Array) -> Array:

@@ -1,12 +1,16 @@
 """Lowering rules, kernel specs, and machine code."""
 
 from . import (
+    attention,
     convolution,
     elementwise,
     joining,
     linear,
     normalization,
+    padding,
+    pixel,
     pooling,
+    rearranging,
     reduction,
     resize,
     shape,
@@ -20,12 +24,16 @@ from .target import Target, current_target, target_named
 __all__ = [
     "Lowering",
     "Target",
+    "attention",
     "convolution",
     "elementwise",
     "joining",
     "linear",
     "normalization",
+    "padding",
+    "pixel",
     "pooling",
+    "rearranging",
     "reduction",
     "resize",
     "shape",

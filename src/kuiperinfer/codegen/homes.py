@@ -132,3 +132,9 @@ def project(
         strides.append(found)
     batch, channels, height, width = reversed(strides)
     return batch, channels, height, width
+
+
+def broadcast_strides(shape: Sequence[int], strides: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Strides in the dimensions of a shape of `rank` to which elements are broadcast: 0 where one serves several."""
+    own = tuple(0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True))
+    return (0,) * (rank - len(own)) + own

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from .builder import Code, Index
+from llvmlite import ir
+
+from .builder import F32, Code, Index
 
 Halo: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
 
@@ -94,7 +96,7 @@ def planar(shape: tuple[int, int, int, int], halo: Halo = NO_HALO) -> ImageLayou
 
 @dataclass(frozen=True)
 class Matrix:
-    """Where the elements of a stack of matrices lie: strides in floats for rows, columns and each dimension of the stack.
+    """Where the elements of a stack of matrices lie: strides in elements for rows, columns and each dimension of the stack.
 
     A stride is 0 where one element serves all.
     """
@@ -107,10 +109,10 @@ class Matrix:
         """Rows and columns exchanged."""
         return replace(self, row=self.column, column=self.row)
 
-    def at(self, code: Code, pointer: Any, indices: Sequence[Index]) -> Any:
+    def at(self, code: Code, pointer: Any, indices: Sequence[Index], element: ir.Type = F32) -> Any:
         """The pointer moved to one matrix of the stack."""
         for index, stride in zip(indices, self.stack, strict=True):
-            pointer = code.at(pointer, code.mul(index, stride))
+            pointer = code.at(pointer, code.mul(index, stride), element)
         return pointer
 
 

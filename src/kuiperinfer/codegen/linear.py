@@ -17,7 +17,7 @@ from ..layers.linear import AddMM, BaddBMM, Linear, Matmul, MatrixProduct, Matri
 from ..passes.fused import Fused, parse
 from .epilogue import MatrixEpilogue
 from .expressions import is_vectorizable
-from .homes import Ref, Strided, row_major
+from .homes import Ref, Strided, broadcast_strides, row_major
 from .kernels.direct_convolution import choose_tile
 from .kernels.matrix_product import MatrixProductSpec, pack_panels
 from .layout import Matrix
@@ -180,7 +180,7 @@ def fused_formula(lowering: Lowering, operator: RuntimeOperator, formula: Formul
 def term(lowering: Lowering, value: RuntimeOperand | Array, shape: Sequence[int]) -> Term:
     """An operand or a constant, broadcast to an output's shape."""
     place, own = _place(lowering, value)
-    return Term(place.ref, _broadcast(own, place.strides, shape))
+    return Term(place.ref, broadcast_strides(own, place.strides, len(shape)))
 
 
 def _place(lowering: Lowering, value: RuntimeOperand | Array) -> tuple[Strided, tuple[int, ...]]:
@@ -189,12 +189,6 @@ def _place(lowering: Lowering, value: RuntimeOperand | Array) -> tuple[Strided, 
         data = as_float32(value)
         return Strided(lowering.constant(data), row_major(data.shape)), data.shape
     return lowering.strided(value), lowering.spec(value).shape
-
-
-def _broadcast(own: Sequence[int], strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of an operand in the dimensions of the shape to which it is broadcast."""
-    aligned = [0 if size == 1 else stride for size, stride in zip(own, strides, strict=True)]
-    return (0,) * (len(shape) - len(own)) + tuple(aligned)
 
 
 def _base(operator: RuntimeOperator) -> Any:
@@ -298,4 +292,4 @@ def _factor(lowering: Lowering, value: RuntimeOperand | Array, stack: Sequence[i
     place, own = _place(lowering, value)
     if len(own) == 1:
         return Factor(place.ref, (*(0,) * len(stack), 0, place.strides[0]))
-    return Factor(place.ref, (*_broadcast(own[:-2], place.strides[:-2], stack), *place.strides[-2:]))
+    return Factor(place.ref, (*broadcast_strides(own[:-2], place.strides[:-2], len(stack)), *place.strides[-2:]))

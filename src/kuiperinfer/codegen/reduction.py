@@ -20,12 +20,12 @@ from .layout import planar
 from .lowering import Lowering, lowers
 
 _KINDS = {Sum: "sum", Mean: "mean", Prod: "prod", AMax: "max", AMin: "min", Max: "max", Min: "min"}
-_NORMS = {1.0: "norm1", 2.0: "norm2"}
+_NORMS: dict[Any, str] = {1.0: "norm1", 2.0: "norm2"}
 
 
 def _kind(layer: Any) -> str | None:
     """The kernel's name of what a layer calculates; None for norms of other orders."""
-    return _NORMS.get(layer.p) if isinstance(layer, Norm) else _KINDS[type(layer)]
+    return _NORMS.get(layer.p) if isinstance(layer, (Norm, Normalize)) else _KINDS[type(layer)]
 
 
 def plan_reduction(
@@ -67,7 +67,7 @@ def _add_reduction(lowering: Lowering, kind: str, source: RuntimeOperand, axes: 
 def _keeps_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
     """Whether an image is reduced over its pixels, and stays one."""
     layer: Any = operator.layer
-    return _is_of_pixels(lowering, operator) and layer.keepdim and operator.layer.output_count == 1
+    return _is_of_pixels(lowering, operator) and layer.keepdim and layer.output_count == 1
 
 
 def _is_of_pixels(lowering: Lowering, operator: RuntimeOperator) -> bool:
@@ -172,7 +172,7 @@ def lower_normalize(lowering: Lowering, operator: RuntimeOperator) -> bool:
     """The lengths, then quotients."""
     layer, source, output = operator.layer, operator.input_operands_seq[0], operator.output_operands[0]
     assert isinstance(layer, Normalize)
-    shape, kind = lowering.spec(source).shape, _NORMS.get(layer.p)
+    shape, kind = lowering.spec(source).shape, _kind(layer)
     if kind is None or 0 in shape or not shape:
         return False
     axes = reduced_axes(layer.dim, len(shape))

@@ -73,14 +73,14 @@ class MultiheadAttention(AnnotatedLayer):
         attn_mask: TensorSpec | None = None,
         **weights: TensorSpec,
     ) -> tuple[TensorSpec, ...]:
-        operands, names = self._operands(inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask})
+        operands, names = self.read_operands(inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask})
         named = dict(zip(names, operands, strict=True))
         self._check_operands(named)
         self._check_weights(weights)
         dtype = factor_dtype(*(named[name] for name in _EMBEDDINGS if name in named), *weights.values())
         query = named["query"]
         shapes = self._result_shapes(query.shape, named.get("key", query).shape)
-        outputs = self._choose_outputs(names)
+        outputs = self.choose_outputs(names)
         return tuple(TensorSpec(tuple(dim or 0 for dim in shapes[name]), dtype) for name in outputs)
 
     def forward(
@@ -92,8 +92,8 @@ class MultiheadAttention(AnnotatedLayer):
         attn_mask: Array | None = None,
         **weights: Array,
     ) -> tuple[Array, ...]:
-        operands, names = self._operands(inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask})
-        outputs = self._choose_outputs(names)
+        operands, names = self.read_operands(inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask})
+        outputs = self.choose_outputs(names)
         without_keys = 0.0 if outputs == ("output",) else math.nan
         results = self._attend(dict(zip(names, operands, strict=True)), weights, without_keys)
         return tuple(results[name] for name in outputs)
@@ -161,7 +161,7 @@ class MultiheadAttention(AnnotatedLayer):
 
     # ---------------------------------------------------------------------------------------- operands
 
-    def _operands(self, inputs: Sequence[Any], keyed: Mapping[str, Any]) -> tuple[list[Any], tuple[str, ...]]:
+    def read_operands(self, inputs: Sequence[Any], keyed: Mapping[str, Any]) -> tuple[list[Any], tuple[str, ...]]:
         """The operands in the order of the file, and the argument name of each; arrays and specs alike."""
         given = {name: operand for name, operand in keyed.items() if operand is not None}
         if "query" in given and not inputs:
@@ -205,8 +205,8 @@ class MultiheadAttention(AnnotatedLayer):
                 raise ShapeError(f"{name}: expected {size} as last dimension, found shape {spec.shape}")
         if key.shape[:-1] != value.shape[:-1]:
             raise ShapeError(f"key and value differ in length or batch: {key} and {value}")
-        batch, length, keys = self._sizes(query.shape, key.shape)
-        if self._sizes(key.shape, key.shape)[0] != batch:
+        batch, length, keys = self.sizes(query.shape, key.shape)
+        if self.sizes(key.shape, key.shape)[0] != batch:
             raise ShapeError(f"query and key differ in batch: {query} and {key}")
         count = () if query.ndim == 2 else (batch,)
         shapes = {
@@ -248,7 +248,7 @@ class MultiheadAttention(AnnotatedLayer):
 
     # ---------------------------------------------------------------------------------------- results
 
-    def _sizes(self, query: Shape, key: Shape) -> tuple[int | None, int | None, int | None]:
+    def sizes(self, query: Shape, key: Shape) -> tuple[int | None, int | None, int | None]:
         """N, L and S; N is None without a batch."""
         if len(query) == 2:
             return None, query[0], key[0]
@@ -256,7 +256,7 @@ class MultiheadAttention(AnnotatedLayer):
 
     def _result_shapes(self, query: Shape, key: Shape) -> dict[str, Shape]:
         """The shapes of all results, for operands of which dimensions may be unknown."""
-        batch, length, keys = self._sizes(query, key)
+        batch, length, keys = self.sizes(query, key)
         if keys is not None:
             keys += self.add_bias_kv + self.add_zero_attn
         count: Shape = () if len(query) == 2 else (batch,)
@@ -266,7 +266,8 @@ class MultiheadAttention(AnnotatedLayer):
             "head_weights": (*count, self.num_heads, length, keys),
         }
 
-    def _choose_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
+    def choose_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Which results the outputs are, for inputs of these argument names."""
         query = self.annotated_input(names.index("query")).shape
         key = self.annotated_input(names.index("key")).shape if "key" in names else query
         if query is None or key is None or len(query) != len(key) or len(query) not in (2, 3):

@@ -1,4 +1,4 @@
-"""Reductions of floats: over any dimensions of strided memory, over the pixels of blocked images, and the places of extremes."""
+"""Reductions: over any dimensions of strided memory, over the pixels of blocked images, and the places of extremes."""
 
 from __future__ import annotations
 
