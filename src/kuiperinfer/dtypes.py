@@ -138,6 +138,16 @@ def narrow(array: Array, dtype: DType) -> Array:
         return wide.astype(dtype.storage, copy=False)
 
 
+def cast(array: Array, dtype: DType) -> Array:
+    """A stored array in the storage of another dtype; the array itself where it has that already."""
+    return array if array.dtype == dtype.storage else narrow(widen(array), dtype)
+
+
+def largest_finite(dtype: DType) -> float:
+    """The largest finite number of a float dtype."""
+    return 255 * 2.0**120 if dtype is bf16 else float(np.finfo(dtype.storage).max)
+
+
 def _round_to_bfloat16(wide: Array) -> Array:
     bits = np.ascontiguousarray(wide, np.float32).view(np.uint32).reshape(wide.shape)
     to_even = (bits >> np.uint32(16)) & np.uint32(1)

@@ -15,7 +15,7 @@ from ..errors import DTypeError, InputError, ShapeError
 from ..expression import ALL_FUNCTIONS
 from ..expression.activations import sigmoid
 from .base import Layer, normalize_dim, register
-from .checks import expect_kind, factor_dtype
+from .checks import expect_dimensions, expect_kind, factor_dtype
 
 Formula: TypeAlias = "tuple[str, tuple[float, ...]]"
 
@@ -277,8 +277,7 @@ class GLU(Layer):
 
     def infer(self, input: TensorSpec) -> TensorSpec:
         expect_kind(input, "float")
-        if input.ndim == 0:
-            raise ShapeError("expected at least one dimension to halve, found a 0-d tensor")
+        expect_dimensions(input.shape, 1)
         dim = normalize_dim(self.dim, input.ndim)
         size = input.shape[dim]
         if size % 2:

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec, broadcast_shapes
 from ..errors import ShapeError
 from .base import Ints, Layer, register
-from .checks import expect_kind, factor_dtype
+from .checks import expect_dimensions, expect_kind, factor_dtype
 from .softmax import softmax
 
 
@@ -48,8 +48,7 @@ class ScaledDotProductAttention(Layer):
     ) -> TensorSpec:
         for name, spec in {"query": query, "key": key, "value": value}.items():
             expect_kind(spec, "float", what=name)
-            if spec.ndim < 2:
-                raise ShapeError(f"{name}: expected at least 2 dimensions, found shape {spec.shape}")
+            expect_dimensions(spec.shape, 2, name)
         if query.shape[-1] != key.shape[-1]:
             raise ShapeError(f"query and key differ in their last dimension: {query} and {key}")
         if key.shape[-2] != value.shape[-2]:

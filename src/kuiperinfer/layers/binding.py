@@ -7,7 +7,6 @@ error, because an engine that skips what it does not understand gives silently w
 from __future__ import annotations
 
 import inspect
-import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from ..dtypes import DType, dtype_from_name
 from ..errors import KuiperError, ModelFileError, UnsupportedOperatorError, did_you_mean
 from .annotation import AnnotatedLayer, Annotation
 from .base import Layer, Text, registered
+from .promotion import NUMBER_WORDS
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def _to_int(value: Any) -> int:
 
 def _to_float(value: Any) -> float:
     if isinstance(value, str):
-        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan, "nan.0": math.nan}[value]
+        return NUMBER_WORDS[value]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError
     return float(value)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import Array, DType, TensorSpec, bf16, broadcast_shapes, narrow, to_complex, to_real, widen
+from ..dtypes import Array, DType, TensorSpec, bf16, broadcast_shapes, cast, to_complex, to_real
 from ..errors import DTypeError, InputError, ShapeError, did_you_mean
 from .base import Layer, Spec, Value, register
 
@@ -75,11 +75,7 @@ class To(Layer):
         return input.like(dtype=self.dtype)
 
     def forward(self, input: Array) -> Array:
-        return input if self.dtype is None else _converted(input, self.dtype)
-
-
-def _converted(array: Array, dtype: DType) -> Array:
-    return array if array.dtype == dtype.storage else narrow(widen(array), dtype)
+        return input if self.dtype is None else cast(input, self.dtype)
 
 
 @register("Tensor.type_as", "aten::type_as", "aten::to")
@@ -100,7 +96,7 @@ class TypeAs(Layer):
         return input.like(dtype=other.dtype)
 
     def forward(self, input: Array, other: Value) -> Array:
-        return _converted(input, TensorSpec.of(other).dtype)
+        return cast(input, TensorSpec.of(other).dtype)
 
 
 # ------------------------------------------------------------------------------------------- complex numbers

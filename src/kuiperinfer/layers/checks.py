@@ -19,6 +19,13 @@ def expect_kind(value: Any, *kinds: str, what: str = "input") -> None:
         raise DTypeError(f"{what}: expected a tensor of dtype {' or '.join(kinds)}, found {value}")
 
 
+def expect_dimensions(shape: Ints, at_least: int, what: str = "input") -> None:
+    """`ShapeError` unless a shape has so many dimensions or more."""
+    if len(shape) < at_least:
+        expected = f"{at_least} dimension{'' if at_least == 1 else 's'}"
+        raise ShapeError(f"{what}: expected at least {expected}, found {f'shape {shape}' if shape else 'a 0-d tensor'}")
+
+
 def factor_dtype(*factors: TensorSpec) -> DType:
     """The dtype of a sum of products of these tensors, which have to be of one dtype.
 

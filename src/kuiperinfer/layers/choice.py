@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import Array, DType, TensorSpec, bool_, dtype_of, i64, to_real, widen
+from ..dtypes import Array, DType, TensorSpec, bool_, dtype_of, i64, largest_finite, to_real, widen
 from ..errors import DTypeError, ShapeError
 from .base import Layer, Spec, Value, known_array, register
 from .checks import expect_kind
@@ -137,16 +137,13 @@ class NanToNum(Layer):
         dtype = to_real(dtype_of(input))
         if dtype.kind != "float":
             return input
-        largest = float(np.finfo(dtype.compute).max) if dtype.itemsize > 2 else _LARGEST_HALF[dtype.name]
+        largest = largest_finite(dtype)
         return np.nan_to_num(
             widen(input),
             nan=self.nan or 0.0,
             posinf=largest if self.posinf is None else self.posinf,
             neginf=-largest if self.neginf is None else self.neginf,
         )
-
-
-_LARGEST_HALF = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 
 # ------------------------------------------------------------------------------------------- choice by a condition

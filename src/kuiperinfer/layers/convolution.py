@@ -225,6 +225,7 @@ class ConvTranspose(_ConvolutionBase):
         return self._result(input, weight, bias, out, size)
 
     def spatial_size(self, input_shape: Ints, weight_shape: Ints, output_size: Value) -> Ints:
+        """The size of the output, as asked for or as it follows from the input's."""
         smallest = [
             (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
             for size, kernel, stride, padding, dilation in zip(

@@ -20,9 +20,11 @@ from ..dtypes import (
     Scalar,
     TensorSpec,
     broadcast_shapes,
+    cast,
     dtype_of,
     f32,
     i64,
+    largest_finite,
     narrow,
     scalar_dtype,
     to_real,
@@ -83,11 +85,7 @@ def _fits(value: Scalar, dtype: DType) -> bool:
         info = np.iinfo(dtype.storage)
         low = -info.max if info.min == 0 and isinstance(value, int) else info.min
         return bool(low <= value <= (info.max if isinstance(value, int) else float(info.max)))
-    largest = _LARGEST[to_real(dtype).name]
-    return not (math.isfinite(value) and abs(value) > largest)
-
-
-_LARGEST = {"f16": 65504.0, "bf16": 255 * 2.0**120, "f32": float(np.finfo(np.float32).max), "f64": math.inf}
+    return not (math.isfinite(value) and abs(value) > largest_finite(to_real(dtype)))
 
 
 def expect_in_range(value: Spec, dtype: DType, what: str = "fill_value") -> None:
@@ -248,7 +246,7 @@ class Fill(Layer):
     def forward(self, input: Array, value: Value) -> Array:
         if not isinstance(value, np.ndarray):
             return _filled(input.shape, value, dtype_of(input))
-        return np.broadcast_to(narrow(widen(value), dtype_of(input)), input.shape)
+        return np.broadcast_to(cast(value, dtype_of(input)), input.shape)
 
 
 # ------------------------------------------------------------------------------------------- ranges

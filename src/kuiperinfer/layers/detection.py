@@ -15,6 +15,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec, i64, widen
 from ..errors import DTypeError, InputError, ModelFileError, ShapeError
 from .base import Ints, Layer, expect_rank, known_array, register
+from .checks import set_field
 
 # ------------------------------------------------------------------------------------------- features of regions
 
@@ -163,7 +164,7 @@ class DeformConv2d(Layer):
             values = getattr(self, name)
             if len(values) not in (1, 2) or min(values) < least:
                 raise ModelFileError(f"{name}: expected two numbers of at least {least}, found {values}")
-            object.__setattr__(self, name, (values[0], values[-1]))
+            set_field(self, name, (values[0], values[-1]))
         if self.groups < 1:
             raise ModelFileError(f"groups: expected a positive number, found {self.groups}")
 

@@ -12,12 +12,7 @@ from ..dtypes import Array, TensorSpec, broadcast_shapes, promote, to_float, to_
 from ..errors import DTypeError, ShapeError
 from .base import Ints, Layer, normalize_dim, register
 from .checks import expect_kind
-from .vector import vector_norm
-
-
-def _expect_identity(spec: TensorSpec, p: float, dims: Ints) -> None:
-    if (p < 0 or p == np.inf) and any(spec.shape[dim] == 0 for dim in dims if spec.ndim):
-        raise ShapeError(f"p={p}: vectors without elements have no such norm, found {spec}")
+from .vector import expect_vectors, vector_norm
 
 
 @register("F.normalize")
@@ -34,7 +29,7 @@ class Normalize(Layer):
         dims = tuple(normalize_dim(dim, input.ndim) for dim in self.dim)
         if len(set(dims)) < len(dims):
             raise ShapeError(f"dim={self.dim}: a dimension appears twice")
-        _expect_identity(input, self.p, dims)
+        expect_vectors(input.shape, self.p, dims if input.ndim else ())
         return input.like()
 
     def forward(self, input: Array) -> Array:
@@ -57,7 +52,7 @@ class PairwiseDistance(Layer):
         expect_kind(x2, "int", "float", "complex", what="x2")
         dtype = to_real(to_float(promote(x1.dtype, x2.dtype)))
         difference = TensorSpec(broadcast_shapes(x1.shape, x2.shape), dtype)
-        _expect_identity(difference, self.p, (-1,))
+        expect_vectors(difference.shape, self.p, (-1,) if difference.ndim else ())
         return difference.like((*difference.shape[:-1], *[1] * (self.keepdim and difference.ndim > 0)))
 
     def forward(self, x1: Array, x2: Array) -> Array:

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ..dtypes import Array, DType, TensorSpec, i64, promote
+from ..dtypes import Array, DType, TensorSpec, promote
 from ..errors import ShapeError
 from .annotation import AnnotatedLayer, Shape
 from .base import Ints, Spec, Text, register
 from .checks import expect_kind, factor_dtype, set_field
+from .reduction import accumulated_dtype
 
 # A letter, or a dimension that an ellipsis stands for, counted from its end: -1 is the last one.
 Label: TypeAlias = str | int
@@ -156,7 +157,7 @@ class Einsum(AnnotatedLayer):
         count = len(output_shape)
         if len(specs) == 1:
             summed = len(shapes[0]) > count
-            return TensorSpec(output_shape, _sum_dtype(specs[0].dtype) if summed else specs[0].dtype)
+            return TensorSpec(output_shape, accumulated_dtype(specs[0].dtype) if summed else specs[0].dtype)
         left = TensorSpec(shapes[0], specs[0].dtype)
         for number in range(1, len(shapes)):
             right = TensorSpec(shapes[number], specs[number].dtype)
@@ -201,10 +202,6 @@ def _align(array: Array, labels: Labels, every: Labels) -> Array:
     return np.expand_dims(array, [axis for axis, label in enumerate(every) if label not in own])
 
 
-def _sum_dtype(dtype: DType) -> DType:
-    return i64 if dtype.kind in ("int", "bool") else dtype
-
-
 def _sum(array: Array, axes: Ints) -> Array:
     """The sum over axes, which stay with size 1; integers are added as 64 bits, floats in double precision."""
     if not axes:
@@ -216,8 +213,8 @@ def _sum(array: Array, axes: Ints) -> Array:
 
 
 def _pair_dtype(left: TensorSpec, right: TensorSpec, step: PairStep) -> DType:
-    left = left.like(dtype=_sum_dtype(left.dtype)) if step.sum_left else left
-    right = right.like(dtype=_sum_dtype(right.dtype)) if step.sum_right else right
+    left = left.like(dtype=accumulated_dtype(left.dtype)) if step.sum_left else left
+    right = right.like(dtype=accumulated_dtype(right.dtype)) if step.sum_right else right
     if not step.contract:
         return promote(left.dtype, right.dtype)
     for side in (left, right):

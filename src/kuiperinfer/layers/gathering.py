@@ -30,10 +30,6 @@ def _expect_mask(mask: TensorSpec) -> None:
         raise DTypeError(f"mask: expected a tensor of bool, found {mask}")
 
 
-def _at_least_1d(array: Array) -> Array:
-    return array if array.ndim else array.reshape(1)
-
-
 # ------------------------------------------------------------------------------------------- along one dimension
 
 
@@ -58,7 +54,7 @@ class Gather(Layer):
     def forward(self, input: Array, index: Array) -> Array:
         if not index.size:
             return np.empty(index.shape, input.dtype)
-        source, picks, axis = _at_least_1d(input), _at_least_1d(index), normalize_dim(self.dim, input.ndim)
+        source, picks, axis = np.atleast_1d(input), np.atleast_1d(index), normalize_dim(self.dim, input.ndim)
         inside = tuple(slice(None) if dim == axis else slice(size) for dim, size in enumerate(picks.shape))
         return np.take_along_axis(source[inside], picks, axis).reshape(index.shape)
 
@@ -94,7 +90,7 @@ class _Scattering(Layer):
         result = np.array(input)
         if not index.size:
             return result
-        target, picks = _at_least_1d(result), _at_least_1d(index)
+        target, picks = np.atleast_1d(result), np.atleast_1d(index)
         mesh = list(np.ix_(*map(range, picks.shape)))
         mesh[normalize_dim(self.dim, input.ndim)] = picks
         values = src if not src.ndim else src[tuple(map(slice, picks.shape))]
@@ -203,8 +199,8 @@ class IndexAdd(Layer):
     def forward(self, input: Array, index: Array, source: Array, alpha: Value = 1) -> Array:
         result = np.array(input)
         axis = normalize_dim(self.dim, input.ndim)
-        added = _at_least_1d(source) * element(known_scalar(alpha, "alpha"), dtype_of(input))
-        np.add.at(np.moveaxis(_at_least_1d(result), axis, 0), index.reshape(-1), np.moveaxis(added, axis, 0))
+        added = np.atleast_1d(source) * element(known_scalar(alpha, "alpha"), dtype_of(input))
+        np.add.at(np.moveaxis(np.atleast_1d(result), axis, 0), index.reshape(-1), np.moveaxis(added, axis, 0))
         return result
 
 

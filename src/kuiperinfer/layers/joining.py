@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..dtypes import Array, DType, TensorSpec, narrow, promote, scalar_dtype, widen
+from ..dtypes import Array, DType, TensorSpec, cast, promote, scalar_dtype
 from ..errors import DTypeError, InputError, ShapeError
 from .base import Ints, Layer, Spec, Value, expect_rank, known_int, known_ints, normalize_dim, register
+from .checks import expect_dimensions
 
 # ------------------------------------------------------------------------------------------- several to one
 
@@ -39,10 +40,6 @@ def _common_dtype(specs: Sequence[TensorSpec]) -> DType:
     return dtype
 
 
-def _as_dtype(arrays: Sequence[Array], dtype: DType) -> list[Array]:
-    return [array if array.dtype == dtype.storage else narrow(widen(array), dtype) for array in arrays]
-
-
 @register("torch.cat", "torch.concat")
 @dataclass(frozen=True, kw_only=True)
 class Cat(Layer):
@@ -61,8 +58,8 @@ class Cat(Layer):
         if not joined:
             return TensorSpec((0,), _common_dtype(specs))
         first = joined[0]
-        if any(not spec.ndim for spec in joined):
-            raise ShapeError("expected tensors with dimensions, found a 0-d tensor")
+        for spec in joined:
+            expect_dimensions(spec.shape, 1, "tensors")
         axis = normalize_dim(self.dim, first.ndim)
         for spec in joined:
             if spec.ndim != first.ndim or _without(spec.shape, axis) != _without(first.shape, axis):
@@ -76,8 +73,8 @@ class Cat(Layer):
     def forward(self, *tensors: Value) -> Array:
         arrays = _listed_arrays(tensors)
         dtype = _common_dtype([TensorSpec.of(array) for array in arrays])
-        joined = [array for array in arrays if array.shape != (0,)]
-        return np.concatenate(_as_dtype(joined, dtype), axis=self.dim) if joined else np.empty((0,), dtype.storage)
+        joined = [cast(array, dtype) for array in arrays if array.shape != (0,)]
+        return np.concatenate(joined, axis=self.dim) if joined else np.empty((0,), dtype.storage)
 
 
 def _without(shape: Ints, axis: int) -> Ints:
@@ -106,7 +103,7 @@ class Stack(Layer):
     def forward(self, *tensors: Value) -> Array:
         arrays = _listed_arrays(tensors)
         dtype = _common_dtype([TensorSpec.of(array) for array in arrays])
-        return np.stack(_as_dtype(arrays, dtype), axis=self.dim)
+        return np.stack([cast(array, dtype) for array in arrays], axis=self.dim)
 
 
 # ------------------------------------------------------------------------------------------- one to several
@@ -125,8 +122,7 @@ class _Parting(Layer):
         return parts if self.output_count == 1 < len(parts) else tuple(parts)
 
     def _size(self, shape: Ints) -> int:
-        if not shape:
-            raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+        expect_dimensions(shape, 1)
         return shape[normalize_dim(self.dim, len(shape))]
 
     def _specs(self, input: TensorSpec, bounds: Sequence[tuple[int, int]]) -> Any:
@@ -231,7 +227,7 @@ class TensorSplit(_Parting):
     def _bounds(self, shape: Ints, indices: Any, sections: Any, either: Any) -> list[tuple[int, int]]:
         size = self._size(shape)
         if either is not None:
-            listed = isinstance(either, (list, tuple)) or getattr(either, "ndim", 0)
+            listed = isinstance(either, (list, tuple)) or getattr(either, "ndim", 0) > 0
             indices, sections = (either, None) if listed else (None, either)
         if (indices is None) == (sections is None):
             raise InputError("expected either indices or sections")

@@ -13,6 +13,7 @@ from .checks import expect_kind, factor_dtype
 
 
 def expect_numbers(**operands: Spec) -> None:
+    """`DTypeError` unless all are tensors of numbers; bool is none."""
     for name, operand in operands.items():
         expect_kind(operand, "int", "float", "complex", what=name)
 

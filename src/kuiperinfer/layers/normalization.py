@@ -17,7 +17,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec
 from ..errors import DTypeError, InputError, ShapeError
 from .base import Ints, Layer, expect_rank, register
-from .checks import expect_kind
+from .checks import expect_dimensions, expect_kind
 
 _HALF = ("f16", "bf16")
 _MOMENTS = {"affine": ("weight", "bias"), "track_running_stats": ("running_mean", "running_var")}
@@ -98,8 +98,7 @@ class BatchNorm(Layer):
         expect_kind(input, "float")
         if self.ranks:
             expect_rank(input, *self.ranks)
-        elif input.ndim < 2:
-            raise ShapeError(f"input: expected at least 2 dimensions, found shape {input.shape}")
+        expect_dimensions(input.shape, 2)
         channels = input.shape[1]
         if self.num_features not in (None, channels):
             raise ShapeError(f"num_features={self.num_features}, but the input has {channels} channels: {input}")
@@ -176,8 +175,7 @@ class InstanceNorm(Layer):
         expect_kind(input, "float")
         if self.ndim is not None:
             expect_rank(input, self.ndim + 1, self.ndim + 2)
-        elif input.ndim < 2:
-            raise ShapeError(f"input: expected at least 2 dimensions, found shape {input.shape}")
+        expect_dimensions(input.shape, 2)
         channels, *size = input.shape if self.is_unbatched(input) else input.shape[1:]
         if weight is not None and self.num_features not in (None, channels):
             raise ShapeError(f"num_features={self.num_features}, but the input has {channels} channels: {input}")
@@ -228,8 +226,7 @@ class GroupNorm(Layer):
 
     def infer(self, input: TensorSpec, weight: TensorSpec | None = None, bias: TensorSpec | None = None) -> TensorSpec:
         expect_kind(input, "float")
-        if input.ndim < 2:
-            raise ShapeError(f"input: expected at least 2 dimensions, found shape {input.shape}")
+        expect_dimensions(input.shape, 2)
         samples, channels = input.shape[:2]
         if self.num_channels not in (None, channels):
             raise ShapeError(f"num_channels={self.num_channels}, but the input has {channels} channels: {input}")
@@ -334,8 +331,7 @@ class LocalResponseNorm(Layer):
 
     def infer(self, input: TensorSpec) -> TensorSpec:
         expect_kind(input, "float")
-        if input.ndim < 3:
-            raise ShapeError(f"input: expected at least 3 dimensions, found shape {input.shape}")
+        expect_dimensions(input.shape, 3)
         return input.like()
 
     def forward(self, input: Array) -> Array:

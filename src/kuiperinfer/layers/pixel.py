@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
 from .base import Layer, register
-from .checks import expect_kind
+from .checks import expect_dimensions, expect_kind
 
 _ANY = ("bool", "int", "float", "complex")
 
@@ -21,8 +21,7 @@ def _expect_factor(factor: int, name: str) -> None:
 
 def _expect_image(input: TensorSpec) -> None:
     expect_kind(input, *_ANY)
-    if input.ndim < 3:
-        raise ShapeError(f"input: expected at least 3 dimensions, found shape {input.shape}")
+    expect_dimensions(input.shape, 3)
 
 
 @register("nn.PixelShuffle", "F.pixel_shuffle", "aten::pixel_shuffle")

@@ -18,14 +18,14 @@ from .base import spec_of
 Operand: TypeAlias = "Array | Scalar"
 OperandSpec: TypeAlias = "TensorSpec | Scalar"
 
-
-_WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan, "nan.0": math.nan}
+# The words that a file has for numbers.
+NUMBER_WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan, "nan.0": math.nan}
 
 
 def number_from_word(operand: Any) -> Any:
     """The number behind a word such as `-inf`; other operands stay. `DTypeError` for what is neither tensor nor number."""
-    if isinstance(operand, str) and operand in _WORDS:
-        return _WORDS[operand]
+    if isinstance(operand, str) and operand in NUMBER_WORDS:
+        return NUMBER_WORDS[operand]
     if not isinstance(operand, (TensorSpec, np.ndarray, bool, int, float, complex)):
         raise DTypeError(f"expected a tensor or a number, found {operand!r}")
     return operand

@@ -21,6 +21,7 @@ from .base import (
     normalize_dim,
     register,
 )
+from .checks import expect_dimensions
 from .shape import describe_shape, distinct_dims
 
 
@@ -88,8 +89,7 @@ class RepeatInterleave(Layer):
     def infer(self, input: TensorSpec, repeats: Spec, output_size: Spec = None) -> TensorSpec:
         shape = [input.size] if self.dim is None else list(input.shape)
         axis = normalize_dim(self.dim or 0, len(shape))
-        if not shape:
-            raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+        expect_dimensions(tuple(shape), 1)
         total = self._total(repeats, shape[axis])
         if output_size is not None and known_int(output_size, "output_size") != total:
             raise ShapeError(f"output_size={known_int(output_size, 'output_size')}, but the repeats add up to {total}")
@@ -221,8 +221,7 @@ class Triangle(Layer):
     diagonal: int = 0
 
     def infer(self, input: TensorSpec) -> TensorSpec:
-        if input.ndim < 2:
-            raise ShapeError(f"input: expected at least 2 dimensions, found shape {input.shape}")
+        expect_dimensions(input.shape, 2)
         return input.like()
 
     def forward(self, input: Array) -> Array:

@@ -84,7 +84,7 @@ class Reduction(Layer):
 # ------------------------------------------------------------------------------------------- sums and products
 
 
-def accumulated_dtype(input: DType, dtype: DType | None) -> DType:
+def accumulated_dtype(input: DType, dtype: DType | None = None) -> DType:
     """The dtype of a sum or product: `dtype` where given, i64 for bool and integers, else the input's."""
     return dtype or (i64 if input.kind in ("int", "bool") else input)
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
 from .base import Ints, Layer, Spec, Value, expect_rank, known_int, known_ints, normalize_dim, register
+from .checks import expect_dimensions
 
 
 def describe_shape(name: str, shape: Any) -> str:
@@ -137,8 +138,7 @@ class Unflatten(Layer):
         return input.reshape(self._target(input.shape, sizes))
 
     def _target(self, shape: Ints, sizes: Any) -> Ints:
-        if not shape:
-            raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+        expect_dimensions(shape, 1)
         dim = normalize_dim(self.dim, len(shape))
         parts = known_ints(sizes, "sizes")
         if not parts:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ..dtypes import Array, TensorSpec, broadcast_shapes, dtype_of, narrow, widen
+from ..dtypes import Array, TensorSpec, broadcast_shapes, cast, dtype_of
 from ..errors import InputError, ModelFileError, ShapeError
 from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Value, known_int, known_ints, normalize_dim, register
+from .checks import expect_dimensions
 
 # What is left of one dimension: the indices of a slice, or the one index that was selected.
 Section: TypeAlias = "range | int"
@@ -52,14 +53,13 @@ def _find_sections(shape: Ints, form: Mapping[str, Any]) -> list[Section]:
     `dims` count in the input, whatever is selected. A dimension that stands there twice is sliced twice, but once it is
     selected from, it means the one after it, as older converters have it.
     """
-    if not shape:
-        raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+    expect_dimensions(shape, 1)
     given = {name: value for name, value in form.items() if value is not None}
     if "dims" in given:
         columns = {name: known_ints(given[name], name) for name in _FUSED if name in given}
         count = len(columns["dims"])
         if len(columns.get("selects", ())) == count - 1:  # the converter forgets that of a slice after dynamic selects
-            columns["selects"] += (_NOTHING_SELECTED,)
+            columns["selects"] = (*columns.get("selects", ()), _NOTHING_SELECTED)
         if any(len(column) != count for column in columns.values()):
             raise ShapeError(f"{', '.join(columns)} differ in length: {list(columns.values())}")
         rows = list(zip(*(columns.get(name, (None,) * count) for name in _FUSED), strict=True))
@@ -135,8 +135,7 @@ class Select(Layer):
 
 
 def _select_sections(shape: Ints, dim: int, index: Any) -> list[Section]:
-    if not shape:
-        raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+    expect_dimensions(shape, 1)
     sections: list[Section] = [range(size) for size in shape]
     axis = normalize_dim(dim, len(shape))
     sections[axis] = selected(sections[axis], known_int(index, "index"), axis)
@@ -160,8 +159,7 @@ class Narrow(Layer):
         return input[sections_index(self._sections(input.shape, start, length))]
 
     def _sections(self, shape: Ints, start: Any, length: Any) -> list[Section]:
-        if not shape:
-            raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+        expect_dimensions(shape, 1)
         if getattr(start, "ndim", 0):
             raise ShapeError(f"start: expected a number or a 0-d tensor, found shape {start.shape}")
         axis = normalize_dim(self.dim, len(shape))
@@ -183,7 +181,7 @@ def _check_source(src: TensorSpec, part: Ints) -> None:
 def _replaced(input: Array, sections: Sequence[Section], src: Array) -> Array:
     """A copy of the input with the part that the sections leave replaced by `src`, in the input's dtype."""
     result = np.array(input)
-    result[sections_index(sections)] = narrow(widen(src), dtype_of(input))
+    result[sections_index(sections)] = cast(src, dtype_of(input))
     return result
 
 
@@ -250,7 +248,7 @@ class Copy(AnnotatedLayer):
         return input.like()
 
     def forward(self, input: Array, src: Array) -> Array:
-        return np.broadcast_to(narrow(widen(src), dtype_of(input)), input.shape)
+        return np.broadcast_to(cast(src, dtype_of(input)), input.shape)
 
 
 @register("torch.slice_scatter", "aten::slice_scatter")

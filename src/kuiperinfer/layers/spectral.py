@@ -16,6 +16,7 @@ import numpy as np
 from ..dtypes import Array, DType, Scalar, TensorSpec, f32, f64, to_complex, to_float, to_real
 from ..errors import DTypeError, ModelFileError, ShapeError
 from .base import Ints, Layer, known_int, known_ints, normalize_dim, register
+from .checks import expect_dimensions
 from .reduction import to_double
 
 # The transform along the last dimension; and what is done along the others, before it or after it.
@@ -100,8 +101,7 @@ class FourierTransform(Layer):
         expect_norm(self.norm)
 
     def _points(self, shape: Ints, n: TensorSpec | Array | Scalar | None) -> tuple[Ints, Ints]:
-        if not shape:
-            raise ShapeError("expected at least 1 dimension, found a 0-d tensor")
+        expect_dimensions(shape, 1)
         axis = normalize_dim(self.dim, len(shape))
         length = _natural_length(self.transform, shape[axis]) if n is None else known_int(n, "n")
         return (axis,), (length,)

@@ -15,6 +15,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec, promote, to_complex, to_real
 from ..errors import DTypeError, InputError, ModelFileError, ShapeError
 from .base import Layer, register
+from .checks import expect_dimensions
 from .reduction import to_double
 from .spectral import transformable
 
@@ -271,8 +272,7 @@ class Spectrogram(Layer):
         )
 
     def infer(self, waveform: TensorSpec, window: TensorSpec) -> TensorSpec:
-        if not waveform.ndim:
-            raise ShapeError("waveform: expected at least 1 dimension, found a 0-d tensor")
+        expect_dimensions(waveform.shape, 1, "waveform")
         *batch, samples = waveform.shape
         flat = waveform.like((math.prod(batch), samples + 2 * self.pad))
         spectrum = self._transform().infer(flat, window)
@@ -323,8 +323,7 @@ class InverseSpectrogram(Layer):
         )
 
     def infer(self, spectrogram: TensorSpec, window: TensorSpec) -> TensorSpec:
-        if spectrogram.ndim < 2:
-            raise ShapeError(f"spectrogram: expected at least 2 dimensions, found {spectrogram.shape}")
+        expect_dimensions(spectrogram.shape, 2, "spectrogram")
         *batch, frequencies, frames = spectrogram.shape
         flat = spectrogram.like((math.prod(batch), frequencies, frames))
         waveform = self._transform().infer(flat, window)

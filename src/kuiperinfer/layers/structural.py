@@ -14,6 +14,7 @@ from ..expression import Expression as Tree
 from ..expression import evaluate, infer, parse
 from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Text, Value, known_array, known_int, normalize_dim, register
+from .checks import expect_dimensions
 
 
 @register("pnnx.Attribute")
@@ -211,8 +212,7 @@ class Size(Layer):
     def _size(self, shape: Ints, dim: Any) -> int | list[int]:
         if dim is None:
             return list(shape)
-        if not shape:
-            raise ShapeError("expected a tensor with dimensions, found a 0-d tensor")
+        expect_dimensions(shape, 1)
         return shape[normalize_dim(known_int(dim, "dim"), len(shape))]
 
 

@@ -56,6 +56,7 @@ class MaxUnpool(Layer):
         return input.like((*input.shape[: -self.ndim], *self.spatial_size(input.shape, output_size)))
 
     def spatial_size(self, shape: Ints, output_size: Value) -> Ints:
+        """The size of the output, as asked for or as it follows from the input's."""
         given = self.output_size if output_size is None else known_ints(output_size, "output_size")
         if given is not None and len(given) == self.ndim + 2:
             given = given[2:]

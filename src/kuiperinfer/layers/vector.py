@@ -16,6 +16,7 @@ from ..dtypes import Array, DType, TensorSpec, broadcast_shapes, promote, to_rea
 from ..errors import DTypeError, ModelFileError, ShapeError
 from .annotation import DTypeLayer
 from .base import Ints, Layer, normalize_dim, register
+from .checks import expect_dimensions
 from .promotion import common_arrays, common_spec
 from .reduction import Reduction, expect_elements, expect_floating, reduced_axes, reduced_shape, to_double
 
@@ -35,6 +36,12 @@ def vector_norm(input: Array, order: float, axes: Ints, keepdim: bool) -> Array:
     else:
         norm = np.sum(magnitude**order, axis=axes, keepdims=keepdim) ** (1.0 / order)
     return np.asarray(norm)
+
+
+def expect_vectors(shape: Ints, order: float, axes: Ints) -> None:
+    """`ShapeError` where the vectors along the axes have no elements, and no norm of that order without."""
+    if order < 0 or order == math.inf:
+        expect_elements(shape, axes, f"the {order} norm")
 
 
 def matrix_norm(input: Array, order: float | str, axes: Ints, keepdim: bool) -> Array:
@@ -91,8 +98,8 @@ class Norm(Reduction, DTypeLayer):
         axes = self.axes(input.ndim)
         if self.p == "nuc" and len(axes) != 2:
             raise ShapeError(f"p=nuc: expected two dimensions, found dim={self.dim} for shape {input.shape}")
-        if isinstance(self.p, float) and (self.p < 0 or self.p == math.inf):
-            expect_elements(input.shape, axes, f"the {self.p} norm")
+        if isinstance(self.p, float):
+            expect_vectors(input.shape, self.p, axes)
         return self.reduced(input, dtype)
 
     def forward(self, input: Array) -> Array:
@@ -122,8 +129,7 @@ class MatrixNorm(Layer):
             raise ModelFileError(f"parameter 'dim': expected two dimensions, found {self.dim}")
 
     def infer(self, input: TensorSpec) -> TensorSpec:
-        if input.ndim < 2:
-            raise ShapeError(f"expected at least 2 dimensions, found shape {input.shape}")
+        expect_dimensions(input.shape, 2)
         axes = reduced_axes(self.dim, input.ndim)
         if isinstance(self.ord, float) and self.ord < 0:
             looked_at = {-1.0: axes[1:], -math.inf: axes[:1]}.get(self.ord, axes)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import DTypeError, ModelFileError, ShapeError
+from ..expression.activations import sigmoid
 from .base import Layer, expect_rank, register
 
 
@@ -116,10 +117,10 @@ class Detect(Layer):
             )
             cells = convolved.reshape(batch, anchors, filters // anchors, height, width).transpose(0, 1, 3, 4, 2)
             grid, anchor_sizes = stage.at_size(height, width)
-            sigmoid = 1 / (1 + np.exp(-cells))
-            middle = (2 * sigmoid[..., :2] + grid) * stage.stride
-            size = (2 * sigmoid[..., 2:4]) ** 2 * anchor_sizes
-            boxes = np.concatenate([middle, size, sigmoid[..., 4:]], axis=-1)
+            shares = sigmoid(cells)
+            middle = (2 * shares[..., :2] + grid) * stage.stride
+            size = (2 * shares[..., 2:4]) ** 2 * anchor_sizes
+            boxes = np.concatenate([middle, size, shares[..., 4:]], axis=-1)
             maps.append(cells)
             found.append(boxes.reshape(batch, anchors * height * width, filters // anchors))
         joined = np.concatenate(found, axis=1)
