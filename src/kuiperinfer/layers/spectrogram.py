@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,9 @@ from ..dtypes import Array, TensorSpec, promote, to_complex, to_real
 from ..errors import DTypeError, InputError, ModelFileError, ShapeError
 from .base import Layer, register
 from .checks import expect_dimensions
+from .padding import expect_mode, pad_array, padded_shape
 from .reduction import to_double
 from .spectral import transformable
-
-_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +84,7 @@ class STFT(_Framed):
     align_to_window: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.pad_mode not in _PAD_MODES:
-            raise ModelFileError(f"pad_mode: expected one of {', '.join(_PAD_MODES)}, found {self.pad_mode}")
+        expect_mode(self.pad_mode)
         if self.center and self.align_to_window is not None:
             raise ModelFileError("align_to_window goes with center=False only")
 
@@ -111,8 +108,7 @@ class STFT(_Framed):
             raise DTypeError(f"onesided=True: complex numbers ({dtype}) have two sides")
         if not is_complex and self.return_complex is None:
             raise ModelFileError("parameter 'return_complex' is missing")
-        samples = input.shape[-1] + sum(self.edges)
-        self._expect_padding(input.shape[-1])
+        (samples,) = padded_shape(input.shape[-1:], (self.edges,), self._mode)
         if samples < self.n_fft:
             raise ShapeError(f"n_fft={self.n_fft} is more than the {samples} samples of the signal")
         frequencies = self._frequencies(is_complex)
@@ -121,18 +117,17 @@ class STFT(_Framed):
             return TensorSpec((*shape, 2), to_real(dtype))
         return TensorSpec(shape, to_complex(dtype))
 
-    def _expect_padding(self, samples: int) -> None:
-        limit = {"reflect": samples - 1, "circular": samples}.get(self.pad_mode, self.margin)
-        if self.margin > limit:
-            raise ShapeError(f"{samples} samples cannot be padded by n_fft // 2 = {self.margin} ({self.pad_mode})")
+    @property
+    def _mode(self) -> str:
+        """How the signal is padded: an aligned window sees zeros at both ends."""
+        return self.pad_mode if self.center else "constant"
 
     def _frequencies(self, is_complex: bool) -> int:
         onesided = not is_complex if self.onesided is None else self.onesided
         return self.n_fft // 2 + 1 if onesided else self.n_fft
 
     def forward(self, input: Array, window: Array | None = None) -> Array:
-        mode: Any = _PAD_MODES[self.pad_mode] if self.center else "constant"
-        signal = np.pad(to_double(input), [(0, 0)] * (input.ndim - 1) + [self.edges], mode)
+        signal = pad_array(to_double(input), (*((0, 0),) * (input.ndim - 1), self.edges), self._mode)
         frames = np.lib.stride_tricks.sliding_window_view(signal, self.n_fft, axis=-1)[..., :: self.hop, :]
         weighted = frames * self.full_window(window)
         half = not np.iscomplexobj(weighted) and self._frequencies(False) <= self.n_fft // 2 + 1
