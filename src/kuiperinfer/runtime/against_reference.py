@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # Relative to the operand's largest magnitude; of operands within a model, to which the errors of all before have added up.
 TOLERANCE, WINOGRAD_TOLERANCE = 1e-4, 1e-3
 
+# What is given, and collections: what they hold has been compared, and need not be there any more.
+_UNCOMPARED = ("pnnx.Input", "pnnx.Attribute", "prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct")
+
 
 @dataclass(frozen=True)
 class OperandResult:
@@ -80,7 +83,7 @@ def run_beside_reference(
     inspector = Inspector(session)
 
     def compare_operand(operand: RuntimeOperand, after: int) -> None:
-        if operand.name not in reference or operand.producer.type in ("pnnx.Input", "pnnx.Attribute"):
+        if operand.name not in reference or operand.producer.type in _UNCOMPARED:
             return
         found, expected = leaves(inspector.value(operand, after)), leaves(reference[operand.name])
         if len(found) != len(expected):

@@ -34,9 +34,8 @@ def as_input(value: Any, info: ValueInfo) -> Array:
     Numbers are converted where no kind is lost: bool -> int -> float -> complex, and between widths of a kind (float64 to
     float32 too). All else is a `DTypeError`; another rank is a `ShapeError`; what is no array at all is an `InputError`.
     """
-    if type(value) is np.ndarray and info.dtype is not None and value.dtype == info.dtype.storage:
-        if info.shape is None or value.ndim == len(info.shape):
-            return value  # what most callers hand in
+    if _is_right_already(value, info):  # as most callers hand in
+        return value
     try:
         array = _to_array(value)
         dtype = dtype_of(array)
@@ -62,6 +61,12 @@ def as_input(value: Any, info: ValueInfo) -> Array:
                 f"input '{info.name}': values from {array.min()} to {array.max()} do not fit {wanted.name}"
             )
     return narrow(widen(array.astype(dtype.storage, copy=False)), wanted)
+
+
+def _is_right_already(value: Any, info: ValueInfo) -> bool:
+    if type(value) is not np.ndarray or info.dtype is None or info.shape is None:
+        return False
+    return value.dtype == info.dtype.storage and value.ndim == len(info.shape)
 
 
 _KIND_ORDER = {"bool": 0, "int": 1, "float": 2, "complex": 3}

@@ -31,7 +31,7 @@ IDLE_SECONDS = 20
 
 # The control block, an i32 a cache line: what is written often by one must not lie beside what others read.
 _ARRIVED, _PHASE, _NEXT, _JOB, _SLOTS = 0, 64, 128, 192, 256
-# The job: i64 table, first, last, scratch, bytes of scratch a member; i32 members. A slot is an i32 that tells what a member does:
+# The job: i64 table, first, last, scratch, bytes of scratch a member; i32 members. A slot is an i32, what a member does:
 _WAITING, _SLEEPING, _CLAIMED, _RUNNING, _LEFT, _QUIT = 1, 2, 3, 4, 5, 6
 _MOST_MEMBERS = 256
 
@@ -156,7 +156,8 @@ exit:
   ret void
 }}
 
-; What a member's thread does until it is told to quit or has been idle for long: wait for its slot to say RUNNING, do its share.
+; What a member's thread does until it is told to quit or has been idle for long: wait for its slot to say RUNNING, and
+; do its share.
 define void @serve(ptr %team, i64 %member) {{
 entry:
   %slot.offset = mul i64 %member, 64
@@ -267,8 +268,9 @@ def _cgroup_quota() -> float | None:
         limit, period = _read_words("/sys/fs/cgroup/cpu.max")[:2]
         return None if limit == "max" else int(limit) / int(period)
     with contextlib.suppress(OSError, ValueError):
-        limit = int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")[0])
-        return None if limit <= 0 else limit / int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")[0])
+        microseconds = int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")[0])
+        every = int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")[0])
+        return None if microseconds <= 0 else microseconds / every
     return None
 
 
@@ -355,18 +357,17 @@ class Team:
             self._threads.clear()
 
 
-_team: Team | None = None
+_teams: list[Team] = []  # the process's only one, once it is needed
 _team_lock = threading.Lock()
 
 
 def team() -> Team:
     """The process's team."""
-    global _team
-    if _team is None:
+    if not _teams:
         with _team_lock:
-            if _team is None:
-                _team = Team()
-    return _team
+            if not _teams:
+                _teams.append(Team())
+    return _teams[0]
 
 
 def default_threads() -> int:
@@ -375,14 +376,15 @@ def default_threads() -> int:
 
 
 def _forget() -> None:
-    """After a fork the members are gone: the child makes a team of its own."""
-    global _team, _team_lock
-    _team, _team_lock = None, threading.Lock()
+    """After a fork the members are gone, and the lock may be held by a thread that is: the child makes its own."""
+    global _team_lock  # noqa: PLW0603
+    _team_lock = threading.Lock()
+    _teams.clear()
 
 
 def _stop() -> None:
-    if _team is not None:
-        _team.stop()
+    for one in _teams:
+        one.stop()
 
 
 if hasattr(os, "register_at_fork"):

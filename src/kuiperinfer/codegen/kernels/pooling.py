@@ -61,13 +61,15 @@ class PoolSpec(KernelSpec):
         image, block = code.divmod(plane, self.output.blocks)
         first = code.mul(chunk, self.rows)
         last = code.min(code.add(first, self.rows), self.output.height)
-        places = []
-        for pointer, layout in ((source, self.input), (out, self.output)):
+
+        def seek(pointer: Vector, layout: ImageLayout) -> Vector:
             place = code.add(code.mul(image, layout.image), code.mul(block, layout.block_stride))
-            places.append(code.at(pointer, code.add(place, layout.origin)))
+            return code.at(pointer, code.add(place, layout.origin))
+
+        from_plane, to_plane = seek(source, self.input), seek(out, self.output)
 
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            self._row(code, *places, y)
+            self._row(code, from_plane, to_plane, y)
             return ()
 
         code.loop(first, last, 1, row, at_least_once=True)
