@@ -205,7 +205,7 @@ def test_inverse_spectrogram(shape: tuple[int, ...], length: int | None, normali
         ("torch.stft", {"n_fft": 8}, random(20), ModelFileError, "'return_complex' is missing"),
         ("torch.stft", {"n_fft": 8, "hop_length": 0}, random(20), ModelFileError, "hop_length=0"),
         ("torch.stft", {"n_fft": 50, "center": False, "return_complex": True}, random(20), ShapeError, "more than the 20"),
-        ("torch.stft", {"n_fft": 50, "return_complex": True}, random(20), ShapeError, r"cannot pad dimension 0 of shape \(20,\) by 25"),
+        ("torch.stft", {"n_fft": 50, "return_complex": True}, random(20), ShapeError, "cannot pad dimension 0"),
         ("torch.stft", {"n_fft": 8, "pad_mode": "bad"}, random(20), ShapeError, "constant, reflect, replicate, circular"),
         ("torch.stft", {"n_fft": 8, "return_complex": True}, random(20, dtype=torch.int64), DTypeError, "found i64"),
         ("torch.istft", {"n_fft": 8}, random(5, 6), DTypeError, "expected complex numbers"),

@@ -132,9 +132,7 @@ class RuntimeGraph:
         self._need_complete("set_inputs")
         known = [operator.name for operator in self.input_operators]
         if name not in known:
-            raise InputError(
-                f"there is no input '{name}'; the inputs are {', '.join(known)}{did_you_mean(name, known)}"
-            )
+            raise _unknown("input", name, known)
         if isinstance(inputs, np.ndarray):
             self._inputs[name] = inputs
             return
@@ -170,7 +168,7 @@ class RuntimeGraph:
                 return [
                     as_array(leaf).copy() for operand in operator.input_operands_seq for leaf in leaves(operand.value)
                 ]
-        raise InputError(f"there is no output '{name}'; the outputs are {', '.join(known)}{did_you_mean(name, known)}")
+        raise _unknown("output", name, known)
 
     # ---------------------------------------------------------------------------------------- shapes and text
 
@@ -188,9 +186,7 @@ class RuntimeGraph:
         known = [operator.name for operator in self.input_operators]
         for name in inputs:
             if name not in known:
-                raise InputError(
-                    f"there is no input '{name}'; the inputs are {', '.join(known)}{did_you_mean(name, known)}"
-                )
+                raise _unknown("input", name, known)
         return {
             operator.name: inputs.get(operator.name) or _annotated(operator.output_operands[0], operator.name)
             for operator in self.input_operators
@@ -201,6 +197,10 @@ class RuntimeGraph:
 
     def __repr__(self) -> str:
         return f"<RuntimeGraph {self.param_path!r}: {len(self.operators)} operators, {self.state.name}>"
+
+
+def _unknown(what: str, name: str, known: Sequence[str]) -> InputError:
+    return InputError(f"there is no {what} '{name}'; the {what}s are {', '.join(known)}{did_you_mean(name, known)}")
 
 
 def _annotated(operand: RuntimeOperand, name: str) -> TensorSpec:
