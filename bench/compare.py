@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import itertools
 import json
 import multiprocessing
 import os
@@ -27,9 +28,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
 from engines import ENGINES, OURS, REFERENCE, RIVALS, Array
 from models import SIZES, folder_of, input_shape, is_made
 
@@ -60,6 +62,9 @@ class Result:
         data: dict[str, Any] = {"median": self.median, "min": min(self.times, default=None), "runs": len(self.times)}
         data |= {"start": self.start, "cold_start": self.cold_start, "peak_bytes": self.peak_bytes}
         return data | {"error": self.error, "problem": self.problem}
+
+
+Row: TypeAlias = "tuple[dict[str, Any], dict[str, Result]]"  # model, batch and threads; the results of all engines
 
 
 # ------------------------------------------------------------------------------------------- one engine, one process
@@ -267,7 +272,18 @@ def machine() -> dict[str, Any]:
     }
 
 
-def markdown(facts: dict[str, Any], rows: Sequence[tuple[dict[str, Any], dict[str, Result]]]) -> str:
+def as_data(facts: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+    """Everything that was measured."""
+    models = [
+        case
+        | {"ratio": ratio_of(results), "best_rival": best_rival(results)}
+        | {"engines": {engine: result.as_data() for engine, result in results.items()}}
+        for case, results in rows
+    ]
+    return facts | {"models": models}
+
+
+def markdown(facts: dict[str, Any], rows: Sequence[Row]) -> str:
     """Two tables: medians with ratios, and what it costs to start."""
     engines = list(dict.fromkeys(engine for _, results in rows for engine in results))
     versions = ", ".join(
@@ -353,31 +369,29 @@ def main(texts: Sequence[str] | None = None) -> int:
     facts = machine()
     if facts["load_before"] is not None and facts["load_before"] > 0.5:
         print(f"the machine is busy (load {facts['load_before']:.1f}): do not believe the figures", file=sys.stderr)
-    rows: list[tuple[dict[str, Any], dict[str, Result]]] = []
-    for name in arguments.models:
-        for batch in arguments.batch:
+    rows: list[Row] = []
+    failed: list[str] = []
+    for name, batch in itertools.product(arguments.models, arguments.batch):
+        try:
             folder = make(arguments.folder, name, batch)
-            for threads in arguments.threads:
-                case = {"model": name, "batch": batch, "threads": threads, "input": input_shape(name, batch)}
-                results = run_model(folder, name, arguments, threads, batch)
-                rows.append((case, results))
-                ratio = ratio_of(results)
-                print(
-                    f"{name} batch {batch} threads {threads}: ratio {'unknown' if ratio is None else f'{ratio:.2f}'}",
-                    file=sys.stderr,
-                )
-                data = [
-                    case
-                    | {"ratio": ratio_of(found), "best_rival": best_rival(found)}
-                    | {"engines": {engine: result.as_data() for engine, result in found.items()}}
-                    for case, found in rows
-                ]
-                if arguments.json:
-                    arguments.json.write_text(json.dumps(facts | {"models": data}, indent=2) + "\n", "utf-8")
-                if arguments.markdown:
-                    arguments.markdown.write_text(markdown(facts, rows), "utf-8")
+        except subprocess.CalledProcessError:  # which has told why
+            failed.append(name)
+            continue
+        for threads in arguments.threads:
+            case = {"model": name, "batch": batch, "threads": threads, "input": input_shape(name, batch)}
+            results = run_model(folder, name, arguments, threads, batch)
+            rows.append((case, results))
+            ratio = ratio_of(results)
+            shown = "unknown" if ratio is None else f"{ratio:.2f}"
+            print(f"{name}, batch {batch}, threads={threads}: ratio {shown}", file=sys.stderr)
+            if arguments.json:
+                arguments.json.write_text(json.dumps(as_data(facts, rows), indent=2) + "\n", "utf-8")
+            if arguments.markdown:
+                arguments.markdown.write_text(markdown(facts, rows), "utf-8")
     print(markdown(facts, rows), end="")
-    return 1 if any(OURS in results and results[OURS].problem for _, results in rows) else 0
+    for name in failed:
+        print(f"{name} could not be made", file=sys.stderr)
+    return 1 if failed or any(OURS in results and results[OURS].problem for _, results in rows) else 0
 
 
 if __name__ == "__main__":

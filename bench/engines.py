@@ -81,6 +81,7 @@ def ncnn(folder: Path, name: str, threads: int, x: Array) -> Runner:
 def torch(folder: Path, name: str, threads: int, x: Array, *, compiled: bool = False) -> Runner:
     """PyTorch, eager, or compiled with its default back end."""
     import torch
+
     from models import network
 
     torch.set_num_threads(threads)

@@ -134,6 +134,7 @@ def make(root: Path, name: str, batch: int = 1) -> Path:
     example = torch.rand(shape)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the exporters used here have successors
+        torch.backends.mha.set_fastpath_enabled(False)  # a single operator that no exporter knows
         made(example)  # detectors settle their grid in the first run
         torch.save(made.state_dict(), folder / "weights.pth")
         torch.onnx.export(made, (example,), str(folder / "model.onnx"), opset_version=17, dynamo=False)

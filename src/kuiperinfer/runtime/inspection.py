@@ -87,7 +87,7 @@ class Inspector:
         """A copy of an image in row-major order, (N, C, H, W)."""
         layout = image.layout
         rest = TensorSpec(((image.ref.buffer.nbytes - image.ref.offset) // 4,), f32)
-        floats = self.session._view(image.ref, rest)[layout.origin :]
+        floats = self.session.memory_at(image.ref, rest)[layout.origin :]
         shape = (layout.batch, layout.blocks, layout.height, layout.width, layout.block)
         strides = (layout.image, layout.block_stride, layout.row, layout.pixel, layout.channel)
         pixels = as_strided(floats, shape, [4 * stride for stride in strides]).transpose(0, 1, 4, 2, 3)

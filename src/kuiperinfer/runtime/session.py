@@ -105,7 +105,7 @@ class Session:
                 self._objects[operand] = map_value(_own, result)
             else:
                 assert home.rows is not None
-                self._view(home.rows, self.plan.spec(operand))[...] = result
+                self.memory_at(home.rows, self.plan.spec(operand))[...] = result
 
     def value(self, operand: RuntimeOperand) -> Any:
         """What an operand holds at this moment of the run: a view of the arena, a Python value, or a list of these."""
@@ -118,9 +118,9 @@ class Session:
         if not isinstance(spec, TensorSpec):
             return home.value
         assert home.rows is not None
-        return self._view(home.rows, spec)
+        return self.memory_at(home.rows, spec)
 
-    def _view(self, ref: Ref, spec: TensorSpec) -> Array:
+    def memory_at(self, ref: Ref, spec: TensorSpec) -> Array:
         """An array that looks at the memory behind an address."""
         buffer, start = ref.buffer, ref.offset
         if buffer.place is Place.ARENA:
@@ -150,7 +150,7 @@ class Session:
             if output is not None and home.rows is not None:
                 rows = home.rows.buffer
                 if rows.place is not Place.OUTPUT or rows.number != number or home.rows.offset:
-                    np.copyto(output, self._view(home.rows, self.plan.spec(leaf)))
+                    np.copyto(output, self.memory_at(home.rows, self.plan.spec(leaf)))
                 collected.append(output)
             else:
                 map_value(lambda value: collected.append(np.array(as_array(value))), self.value(leaf))
