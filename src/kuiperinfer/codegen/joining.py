@@ -50,7 +50,7 @@ def lower_cat(lowering: Lowering, operator: RuntimeOperator) -> bool:
         channels = lowering.spec(part).shape[1]
         place = Image(whole.ref, whole.layout.channel_slice(start, channels))
         start += channels
-        if lowering.slices.get(part) != place:
+        if place not in (lowering.slices.get(part), lowering.homes[part].image):
             source = lowering.image(part)
             lowering.add(ReorderSpec(source.layout, place.layout), source.ref, place.ref)
     return True
@@ -148,11 +148,16 @@ def plan_slices(lowering: Lowering) -> dict[RuntimeOperand, tuple[RuntimeOperand
 def _plan_image_slices(
     lowering: Lowering, operator: RuntimeOperator, slices: dict[RuntimeOperand, tuple[RuntimeOperand, int]]
 ) -> None:
-    start = 0
-    for part in operator.input_operands_seq:
+    parts, start = list(operator.input_operands_seq), 0
+    for index, part in enumerate(parts):
+        split = part.producer
+        if part is split.output_operands[0] and isinstance(split.layer, (Split, Chunk, TensorSplit)):
+            count = len(split.output_operands)
+            if parts[index : index + count] == split.output_operands:  # all of a split image, side by side as before
+                part = data_operand(split)
         if lowering.is_image.get(part, False) and part not in slices and _writes_anywhere(part):
             slices[part] = (operator.output_operands[0], start)
-        start += lowering.spec(part).shape[1]
+        start += lowering.spec(parts[index]).shape[1]
 
 
 def _plan_row_slices(

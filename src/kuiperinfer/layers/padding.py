@@ -61,15 +61,17 @@ def pad_array(array: Array, pads: Pads, mode: str, value: Scalar = 0) -> Array:
     if mode == "constant":
         return _pad_constant(array, pads, value)
     for axis, (before, after) in enumerate(pads):
-        if not (before or after):
-            continue
-        if mode == "circular":  # goes around what is left after cropping
-            array = _crop(array, axis, before, after)
-            before, after = max(before, 0), max(after, 0)
-        size = array.shape[axis]
-        positions = np.arange(-before, size + after)
-        array = array.take(_SOURCE_POSITIONS[mode](positions, size), axis)
+        if before or after:
+            array = array.take(source_positions(array.shape[axis], before, after, mode), axis)
     return array
+
+
+def source_positions(size: int, before: int, after: int, mode: str) -> Array:
+    """For each element of a padded dimension, the element of the original one that it is; in modes other than "constant"."""
+    if mode != "circular":
+        return _SOURCE_POSITIONS[mode](np.arange(-before, size + after), size)
+    first, size = max(-before, 0), size - max(-before, 0) - max(-after, 0)  # goes around what is left after cropping
+    return first + _SOURCE_POSITIONS[mode](np.arange(-max(before, 0), size + max(after, 0)), size)
 
 
 def _crop(array: Array, axis: int, before: int, after: int) -> Array:
@@ -119,13 +121,15 @@ class Pad(Layer):
     def __post_init__(self) -> None:
         expect_mode(self.mode)
 
-    def _amounts(self, pad: Value) -> Ints:
+    def amounts(self, pad: Value = None) -> Ints:
+        """PyTorch's list of amounts: the parameter, or the input in its place."""
         amounts = self.pad if pad is None else known_ints(pad, "pad")
         if amounts is None:
             raise ShapeError("pad: neither a parameter nor an input")
         return amounts
 
-    def _fill(self, value: Any) -> Scalar:
+    def fill(self, value: Any = None) -> Scalar:
+        """What "constant" padding consists of."""
         given = self.value if value is None else value
         if isinstance(given, (np.ndarray, TensorSpec)):
             given = widen(known_array(given)).reshape(-1)[0].item()
@@ -133,7 +137,7 @@ class Pad(Layer):
 
     def infer(self, input: TensorSpec, pad: Spec = None, value: Spec = None) -> TensorSpec:
         expect_kind(input, "bool", "int", "float", "complex")
-        amounts = self._amounts(pad)
+        amounts = self.amounts(pad)
         if self.mode != "constant":
             self._expect_elements(input, len(amounts) // 2)
         pads = pads_of(amounts, input.ndim)
@@ -141,7 +145,7 @@ class Pad(Layer):
         if self.mode in ("reflect", "replicate") and not any(padded.shape[-(len(amounts) // 2) :]):
             raise ShapeError(f"pad: {amounts} leaves nothing of shape {input.shape}")
         if self.mode == "constant" and any(max(pair) > 0 for pair in pads):
-            _expect_fillable(self._fill(value), input.dtype)
+            _expect_fillable(self.fill(value), input.dtype)
         return padded
 
     def _expect_elements(self, input: TensorSpec, padded: int) -> None:
@@ -153,8 +157,8 @@ class Pad(Layer):
             raise ShapeError(f"input: only the batch may be empty in mode '{self.mode}', found shape {input.shape}")
 
     def forward(self, input: Array, pad: Value = None, value: Value = None) -> Array:
-        fill = self._fill(value) if self.mode == "constant" else 0
-        return pad_array(input, pads_of(self._amounts(pad), input.ndim), self.mode, fill)
+        fill = self.fill(value) if self.mode == "constant" else 0
+        return pad_array(input, pads_of(self.amounts(pad), input.ndim), self.mode, fill)
 
 
 @register("nn.ZeroPad1d", "nn.ConstantPad1d", ndim=1)

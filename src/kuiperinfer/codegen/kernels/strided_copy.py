@@ -8,14 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from llvmlite import ir
 
 from ..builder import I32, Code, Index, Vector
 from ..spec import KernelSpec
+from .permutation import interleave, permute
 
 TASK_ELEMENTS = 1 << 14  # elements that a task moves, at least, where there are as many
 _UNROLL = 4
+_FEW = 4  # elements that are interleaved at most
+Dim: TypeAlias = tuple[int, int, int]  # size, strides of source and target
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,13 @@ class StridedCopySpec(KernelSpec):
     """Element (i, j, …) of `sizes` goes from ``i * source[0] + …`` to ``i * target[0] + …``, in elements of `itemsize` bytes.
 
     Arguments: source, target, which do not overlap. Made by `plan_copy`, which orders and joins the dimensions. Dimension
-    `split` is cut into runs of `run` indices, a task each; the dimensions before it are divided wholly. With `transposes` the
-    last two dimensions are moved in squares: the source is contiguous along the first of them, the target along the second.
+    `split` is cut into runs of `run` indices, a task each. `way` says how the last
+    one or two dimensions are moved:
+
+    * ``rows``: along the last, in vectors where it is contiguous in both;
+    * ``squares``: transposed in registers; the source is contiguous along the second last, the target along the last;
+    * ``interleave``: the few elements of the last dimension lie far apart in the source and together in the target;
+    * ``deinterleave``: those of the second last dimension lie together in the source and far apart in the target.
     """
 
     sizes: tuple[int, ...]
@@ -33,7 +42,7 @@ class StridedCopySpec(KernelSpec):
     itemsize: int
     split: int
     run: int
-    transposes: bool = False
+    way: str = "rows"
 
     @property
     def chunks(self) -> int:
@@ -41,8 +50,13 @@ class StridedCopySpec(KernelSpec):
         return -(-self.sizes[self.split] // self.run)
 
     @property
+    def divided(self) -> int:
+        """How many dimensions come before those that a task moves; the last two stay together where both are moved at once."""
+        return self.split if self.way == "rows" else min(self.split, len(self.sizes) - 2)
+
+    @property
     def tasks(self) -> int:
-        return math.prod(self.sizes[: self.split]) * self.chunks
+        return math.prod(self.sizes[: self.divided]) * self.chunks
 
     @property
     def traffic(self) -> int:
@@ -52,11 +66,11 @@ class StridedCopySpec(KernelSpec):
     def emit(self, code: Code) -> None:
         places: Sequence[Vector] = code.pointers(2)
         rest, chunk = code.divmod(code.task, self.chunks)
-        for dim in range(self.split - 1, -1, -1):
+        for dim in range(self.divided - 1, -1, -1):
             rest, index = code.divmod(rest, self.sizes[dim])
             places = self._moved(code, places, dim, index)
         first = code.mul(chunk, self.run)
-        self._emit_dimension(code, places, self.split, first)
+        self._emit_dimension(code, places, self.divided, first)
 
     def _moved(self, code: Code, places: Sequence[Vector], dim: int, index: Index) -> tuple[Vector, Vector]:
         """Source and target at an index of a dimension."""
@@ -78,15 +92,19 @@ class StridedCopySpec(KernelSpec):
         return 0, size
 
     def _emit_dimension(self, code: Code, places: Sequence[Vector], dim: int, first: Index) -> None:
-        if self.transposes and dim == len(self.sizes) - 2:
-            self._emit_squares(code, places, first)
+        if self.way != "rows" and dim == len(self.sizes) - 2:
+            {
+                "squares": self._emit_squares,
+                "interleave": self._emit_interleaved,
+                "deinterleave": self._emit_deinterleaved,
+            }[self.way](code, places, first)
             return
         if dim == len(self.sizes) - 1:
             self._emit_last(code, places, *self._bounds(code, dim, first))
             return
 
         def body(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            self._emit_dimension(code, self._moved(code, places, dim, index), dim + 1, 0)
+            self._emit_dimension(code, self._moved(code, places, dim, index), dim + 1, first)
             return ()
 
         code.loop(*self._bounds(code, dim, first), 1, body, at_least_once=True)
@@ -188,15 +206,55 @@ class StridedCopySpec(KernelSpec):
                 else:
                     code.store_first(vector, place, columns)
 
-        def band(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            def body(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+        def band(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            def body(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
                 square(index, y)
                 return ()
 
-            code.loop(*self._bounds(code, across, first), lanes, body, at_least_once=True)
+            # the source's lines are read to their ends one after the other, which the hardware foresees; writes can wait
+            code.loop(*self._bounds(code, down, first), lanes, body, at_least_once=True)
             return ()
 
-        code.loop(*self._bounds(code, down, first), lanes, band, at_least_once=True)
+        code.loop(*self._bounds(code, across, first), lanes, band, at_least_once=True)
+
+    # ---------------------------------------------------------------------------------------- a few elements in turn
+
+    def _emit_interleaved(self, code: Code, places: Sequence[Vector], first: Index) -> None:
+        """The last dimension becomes the fastest: a vector of each of its elements, taken in turn."""
+        down, count = len(self.sizes) - 2, self.sizes[-1]
+        kind, lanes = self._element(), code.target.vector_bytes // self.itemsize
+
+        def group(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            source, target = self._moved(code, places, down, code.min(index, self.sizes[down] - lanes))
+            vectors = [self._load(code, code.at(source, i * self.source[-1], kind), lanes) for i in range(count)]
+            for number, vector in enumerate(interleave(code, vectors)):
+                code.builder.store(vector, code.at(target, number * lanes, kind), align=self.itemsize)
+            return ()
+
+        code.loop(*self._bounds(code, down, first), lanes, group, at_least_once=True)
+
+    def _emit_deinterleaved(self, code: Code, places: Sequence[Vector], first: Index) -> None:
+        """The second last dimension was the fastest: every r-th element for each of its indices; r is the source's stride."""
+        across, count, step = len(self.sizes) - 1, self.sizes[-2], self.source[-1]
+        kind, lanes = self._element(), code.target.vector_bytes // self.itemsize
+        # of the elements behind the last one that is wanted nothing is read
+        excess = step - count
+
+        def group(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            source, target = self._moved(code, places, across, code.min(index, self.sizes[across] - lanes))
+            starts = [number * lanes for number in range(step - 1)] + [(step - 1) * lanes - excess]
+            vectors = [self._load(code, code.at(source, start, kind), lanes) for start in starts]
+            for number in range(count):
+                chosen = [divmod(lane * step + number, lanes) for lane in range(lanes)]
+                chosen = [(v, lane + excess) if v == step - 1 else (v, lane) for v, lane in chosen]
+                place = code.at(target, number * self.target[-2], kind)
+                code.builder.store(permute(code, vectors, chosen), place, align=self.itemsize)
+            return ()
+
+        code.loop(*self._bounds(code, across, first), lanes, group, at_least_once=True)
+
+    def _load(self, code: Code, place: Vector, lanes: int) -> Vector:
+        return code.builder.load(place, typ=_vector(self._element(), lanes), align=self.itemsize)
 
 
 def _vector(element: ir.Type, count: int) -> ir.Type:
@@ -247,13 +305,7 @@ def plan_copy(
     if itemsize == 16:
         dims, itemsize = [(size, 2 * s, 2 * t) for size, s, t in dims] + [(2, 1, 1)], 8
     dims = _joined(sorted(dims, key=lambda dim: -dim[2])) or [(1, 1, 1)]
-    transposes = False
-    if itemsize == 4 and dims[-1][2] == 1 and dims[-1][1] != 1 and dims[-1][0] >= lanes // 2:
-        along = next((dim for dim in dims[:-1] if dim[1] == 1 and dim[0] >= lanes // 2), None)
-        if along is not None:
-            dims.remove(along)
-            dims.insert(len(dims) - 1, along)
-            transposes = True
+    way, dims = _choose_way(dims, itemsize, lanes)
     counts = [dim[0] for dim in dims]
     split = next(dim for dim in range(len(dims)) if math.prod(counts[dim + 1 :]) <= TASK_ELEMENTS)
     # whole squares, and whole turns of the loop over the last dimension
@@ -266,13 +318,31 @@ def plan_copy(
         itemsize,
         split,
         min(run, counts[split]),
-        transposes,
+        way,
     )
 
 
-def _joined(dims: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def _choose_way(dims: list[Dim], itemsize: int, lanes: int) -> tuple[str, list[Dim]]:
+    """How the last dimensions are moved, and the dimensions in the order that this way wants."""
+    size, source, target = dims[-1]
+    vector = lanes * 4 // itemsize
+    if target != 1 or source in (1, 0, -1):
+        return "rows", dims
+    if len(dims) > 1 and size <= _FEW and dims[-2][1:] == (1, size) and dims[-2][0] >= vector:
+        return "interleave", dims
+    if 1 < source <= _FEW and size >= vector:
+        along = next((dim for dim in dims[:-1] if dim[1] == 1 and dim[0] <= source), (1, 1, 1))
+        return "deinterleave", [*(dim for dim in dims[:-1] if dim is not along), along, dims[-1]]
+    if itemsize == 4 and size >= lanes // 2:
+        along = next((dim for dim in dims[:-1] if dim[1] == 1 and dim[0] >= lanes // 2), (0, 0, 0))
+        if along[0]:
+            return "squares", [*(dim for dim in dims[:-1] if dim is not along), along, dims[-1]]
+    return "rows", dims
+
+
+def _joined(dims: list[Dim]) -> list[Dim]:
     """Neighbouring dimensions that are one in both source and target, put together."""
-    joined: list[tuple[int, int, int]] = []
+    joined: list[Dim] = []
     for size, source, target in dims:
         if joined:
             outer, outer_source, outer_target = joined[-1]

@@ -101,7 +101,7 @@ class TransposedConvolutionSpec(KernelSpec):
         source = code.at(source, code.add(code.mul(image, self.input.image), self.input.origin))
         place = code.add(code.mul(image, self.output.image), code.mul(first_block, self.output.block_stride))
         out = code.at(out, code.add(place, self.output.origin))
-        extra = self.epilogue.seek(code, extra, image, first_block)
+        seat = self.epilogue.seek(code, extra, image, first_block)
         product = self.product
 
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
@@ -122,7 +122,7 @@ class TransposedConvolutionSpec(KernelSpec):
                         for pixel in range(width):
                             shift = block * self.output.block_stride + pixel * across * self.output.pixel
                             value = sums[block * width + pixel]
-                            value = self.epilogue.emit(code, value, extra, block, out_y, out_x, pixel * across)
+                            value = self.epilogue.emit(code, value, seat, block, out_y, out_x, pixel * across)
                             code.store(value, code.at(to, shift), align=lanes * 4)
 
                 def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:

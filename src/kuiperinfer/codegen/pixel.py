@@ -1,0 +1,55 @@
+"""How shuffles of channels and pixels are lowered: as copies with strides; between images, as lanes in another order."""
+
+from __future__ import annotations
+
+from ..graph import RuntimeOperator
+from ..layers.base import Ints
+from ..layers.pixel import ChannelShuffle, PixelShuffle, PixelUnshuffle
+from .homes import row_major
+from .kernels.strided_copy import plan_copy
+from .lowering import Lowering, lowers
+from .views import data_operand
+
+
+@lowers(PixelShuffle, PixelUnshuffle, ChannelShuffle, layout=lambda lowering, operator: False, any_dtype=True)
+def lower_shuffle(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """One copy: the input's dimensions, split, in the order of the output."""
+    layer, source, output = operator.layer, data_operand(operator), operator.output_operands[0]
+    spec, place = lowering.spec(output), lowering.new_rows(output)
+    if not spec.size:
+        return True
+    start, shape = lowering.strided(source), lowering.spec(source).shape
+    if isinstance(layer, ChannelShuffle):
+        axis, groups = 1, layer.groups
+        step, to = start.strides[axis], row_major(spec.shape)[axis]
+        each = shape[axis] // groups
+        split = [(groups, each * step, to), (each, step, groups * to)]
+        dims = [
+            *zip(shape[:axis], start.strides[:axis], row_major(spec.shape)[:axis], strict=True),
+            *split,
+            *zip(shape[axis + 1 :], start.strides[axis + 1 :], row_major(spec.shape)[axis + 1 :], strict=True),
+        ]
+    elif isinstance(layer, PixelShuffle):
+        dims = _pixels(shape, start.strides, spec.shape, row_major(spec.shape), layer.upscale_factor)
+    else:
+        assert isinstance(layer, PixelUnshuffle)
+        swapped = _pixels(spec.shape, row_major(spec.shape), shape, start.strides, layer.downscale_factor)
+        dims = [(size, step, to) for size, to, step in swapped]
+    sizes, steps, target = zip(*dims, strict=True)
+    lowering.add(plan_copy(sizes, steps, target, spec.dtype.itemsize, lowering.target.lanes), start.ref, place)
+    return True
+
+
+def _pixels(many: Ints, many_strides: Ints, few: Ints, few_strides: Ints, factor: int) -> list[tuple[int, int, int]]:
+    """Sizes and strides of what a tensor of many channels (*, C * r * r, H, W) and one of few (*, C, H * r, W * r) share."""
+    *batch, channel, row, pixel = many_strides
+    *few_batch, few_channel, few_row, few_pixel = few_strides
+    *samples, _, height, width = many
+    return [
+        *zip(samples, batch, few_batch, strict=True),
+        (few[-3], factor * factor * channel, few_channel),
+        (height, row, factor * few_row),
+        (factor, factor * channel, few_row),
+        (width, pixel, factor * few_pixel),
+        (factor, channel, few_pixel),
+    ]
