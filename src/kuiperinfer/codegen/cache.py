@@ -1,8 +1,9 @@
 """Object code on disk: made once for a spec and a target, taken by every process of the same user after that.
 
 The directory is the user's own (mode 0700); one that others can write to is not read. Files are written under a temporary
-name and renamed, so processes that start together do not disturb each other, and carry a digest of their content: a file that
-is cut, foreign or corrupted is made anew. A disk that is full or read-only costs time, not answers.
+name and renamed, so processes that start together do not disturb each other, and carry a digest of name and content: a file
+that is cut, foreign or corrupted is made anew. A disk that is full or read-only costs time, not answers. The files that were
+read longest ago are removed once there are more than `_MOST_FILES`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .target import Target
 
 _MAGIC = b"kuiperinfer object 1\n"
 _TEMPORARY = ".new-"
+_MOST_FILES = 4096  # about 30 MB
 
 
 def cache_directory() -> Path | None:
@@ -70,13 +72,17 @@ def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
     """The kernels of the given names, linked: from the cache where it has them, else compiled and put there."""
     directory = cache_directory()
     objects: dict[str, bytes] = {}
+    made = 0
     for name, spec in specs.items():
         _print_code(name, spec, target)
         code = _read(directory, name)
         if code is None:
             code = compile_module(spec.module(name, target), target)
             _write(directory, name, code)
+            made += 1
         objects[name] = code
+    if made:
+        _prune(directory)
     return Library(list(objects.values()), list(objects), target)
 
 
@@ -92,14 +98,22 @@ def _print_code(name: str, spec: KernelSpec, target: Target) -> None:
 def _read(directory: Path | None, name: str) -> bytes | None:
     if directory is None:
         return None
+    path = directory / f"{name}.o"
     try:
-        content = (directory / f"{name}.o").read_bytes()
+        content = path.read_bytes()
     except OSError:
         return None
     header = len(_MAGIC) + 32
-    if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(content[header:]).digest() != content[len(_MAGIC) : header]:
+    code = content[header:]
+    if content[:header] != _MAGIC + _digest(name, code):
         return None
-    return content[header:]
+    with contextlib.suppress(OSError):
+        os.utime(path)  # what is used is not what is removed first
+    return code
+
+
+def _digest(name: str, code: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + code).digest()
 
 
 def _write(directory: Path | None, name: str, code: bytes) -> None:
@@ -109,12 +123,25 @@ def _write(directory: Path | None, name: str, code: bytes) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=_TEMPORARY)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+                file.write(_MAGIC + _digest(name, code) + code)
             os.replace(temporary, directory / f"{name}.o")
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def _prune(directory: Path | None) -> None:
+    """Removes the files that were used longest ago, a quarter of the most that may be, where there are more."""
+    if directory is None:
+        return
+    with contextlib.suppress(OSError):
+        paths = list(directory.glob("*.o"))
+        if len(paths) <= _MOST_FILES:
+            return
+        paths.sort(key=lambda path: path.stat().st_mtime)
+        for path in paths[: len(paths) - _MOST_FILES * 3 // 4]:
+            path.unlink(missing_ok=True)
 
 
 def cached_files() -> Iterator[Path]:
