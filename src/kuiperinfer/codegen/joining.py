@@ -8,6 +8,7 @@ from ..layers.base import normalize_dim
 from ..layers.joining import Cat, Chunk, Split, Stack, TensorSplit, Unbind
 from .homes import Home, Image, Strided, is_row_major, row_major
 from .kernels.copies import ReorderSpec
+from .layout import NO_HALO, Halo
 from .lowering import Lowering, lowers
 from .views import alias_views, data_operand
 
@@ -56,7 +57,16 @@ def lower_cat(lowering: Lowering, operator: RuntimeOperator) -> bool:
     return True
 
 
-@lowers(Split, Chunk, TensorSplit, layout=_split_is_image, reads_image=True, any_dtype=True)
+def _split_halo(lowering: Lowering, operator: RuntimeOperator, index: int) -> Halo:
+    """What is wanted around the parts."""
+    if index > 0 or not _split_is_image(lowering, operator):
+        return NO_HALO
+    wanted = [lowering.halos.get(part, NO_HALO) for part in operator.output_operands]
+    top, left, bottom, right = (max(sides) for sides in zip(*wanted, strict=True))
+    return (top, left, bottom, right)
+
+
+@lowers(Split, Chunk, TensorSplit, layout=_split_is_image, halo=_split_halo, reads_image=True, any_dtype=True)
 def lower_split(lowering: Lowering, operator: RuntimeOperator) -> bool:
     """Along channels of an image: the parts are slices of its buffer. Else they are views."""
     if not _split_is_image(lowering, operator):

@@ -354,6 +354,8 @@ class Lowering:
     def image(self, operand: RuntimeOperand, halo: Halo = NO_HALO) -> Image:
         """The operand as an image in blocked layout with at least the given halo."""
         home = self.homes[operand]
+        if home.image is None and home.view is not None:
+            home.image = self._image_of_view(operand, home.view)
         if home.image is not None and all(
             have >= want for have, want in zip(home.image.layout.halo, halo, strict=True)
         ):
@@ -369,6 +371,12 @@ class Lowering:
         self.add(ReorderSpec(source.layout, made.layout), source.ref, made.ref)
         home.image = made
         return made
+
+    def _image_of_view(self, operand: RuntimeOperand, view: View) -> Image | None:
+        """The image of another operand that this one merely has another shape of."""
+        spec, base = self.spec(operand), self.homes[view.base].image
+        same = view.offset == 0 and spec.size == self.spec(view.base).size and is_row_major(spec.shape, view.strides)
+        return base if same and base is not None and base.layout.shape == self.image_shape(operand) else None
 
     def _planar(self, operand: RuntimeOperand) -> Image:
         """The operand's rows as a planar image; a view that a reorder can read is not copied before."""

@@ -6,6 +6,7 @@ from ..dtypes import TensorSpec
 from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers import shape
 from .homes import Home
+from .layout import NO_HALO, Halo
 from .lowering import Lowering, lowers
 from .views import alias_views, data_operand
 
@@ -23,6 +24,16 @@ def _as_image(lowering: Lowering, operand: RuntimeOperand) -> tuple[int, ...]:
     return lowering.image_shape(operand) if isinstance(spec, TensorSpec) and spec.ndim in (3, 4) else ()
 
 
+def _halo(lowering: Lowering, operator: RuntimeOperator, index: int) -> Halo:
+    """What is wanted around the output, where it differs from the input in dimensions of size 1 alone."""
+    output, source = operator.output_operands[0], data_operand(operator)
+    sizes = [
+        [size for size in spec.shape if size != 1] if isinstance(spec, TensorSpec) else None
+        for spec in (lowering.specs[source], lowering.specs[output])
+    ]
+    return lowering.halos.get(output, NO_HALO) if sizes[0] == sizes[1] and sizes[0] is not None else NO_HALO
+
+
 @lowers(
     shape.Flatten,
     shape.Reshape,
@@ -31,6 +42,7 @@ def _as_image(lowering: Lowering, operand: RuntimeOperand) -> tuple[int, ...]:
     shape.Unflatten,
     shape.Unsqueeze,
     layout=_stays_image,
+    halo=_halo,
     any_dtype=True,
 )
 def lower_reshape(lowering: Lowering, operator: RuntimeOperator) -> bool:

@@ -12,11 +12,13 @@ from typing import TypeAlias
 from ..dtypes import TensorSpec
 from ..graph import RuntimeGraph, RuntimeOperator, infer_shapes
 from ..settings import debug_print, settings
+from .as_images import view_as_images
 from .clean import drop_copies, drop_dead
 from .elementwise import merge_expressions, unify_elementwise
 from .fold_batch_norm import fold_batch_norm, unify_batch_norm
 from .fold_constants import fold_constants
 from .fuse_epilogue import fuse_epilogue
+from .part_padding import part_padding
 from .prelu import unify_prelu
 from .rewriting import Specs, copy_graph
 from .verify import verify
@@ -26,12 +28,14 @@ Pass: TypeAlias = Callable[[list[RuntimeOperator], Specs], list[RuntimeOperator]
 PASSES: tuple[Pass, ...] = (
     drop_copies,
     fold_constants,
+    part_padding,
     fold_batch_norm,
     unify_batch_norm,
     unify_prelu,
     unify_elementwise,
     merge_expressions,
     fuse_epilogue,
+    view_as_images,
     drop_dead,
 )
 
