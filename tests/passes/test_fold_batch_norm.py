@@ -46,7 +46,7 @@ def test_into_a_transposed_convolution(groups):
 def test_into_convolutions_of_other_dimensions(ndim):
     line = convolution(random(6, 4, *[2] * ndim), kind=f"nn.Conv{ndim}d")
     left = check_passes([random(2, 4, *[5] * ndim)], [line, batch_norm(6, kind=f"nn.BatchNorm{ndim}d")], ["y0"])
-    assert left == [f"nn.Conv{ndim}d"]
+    assert [kind for kind in left if kind != "Tensor.reshape"] == [f"nn.Conv{ndim}d"]
 
 
 def test_into_a_fully_connected_layer():

@@ -13,7 +13,7 @@ from ..dtypes import f32
 from ..graph import RuntimeAttribute, RuntimeOperand, RuntimeOperator
 from ..layers.adaptive_pooling import AdaptiveAvgPool, AdaptiveMaxPool
 from ..layers.base import Layer
-from ..layers.binding import Binding, Constant, FromAttribute, FromInput
+from ..layers.binding import Binding, Constant, FromAttribute, FromInput, Source
 from ..layers.convolution import Conv, ConvTranspose
 from ..layers.pooling import AvgPool, MaxPool
 from ..layers.shape import Reshape
@@ -98,7 +98,7 @@ def _reshape(source: RuntimeOperand, target: RuntimeOperand, shape: Sequence[int
     found = tensor(specs, source)
     assert found is not None
     operator = RuntimeOperator(target.name, "Tensor.reshape")
-    named = {"input": FromInput(0), "shape": Constant(tuple(shape))}
+    named: dict[str, Source] = {"input": FromInput(0), "shape": Constant(tuple(shape))}
     operator.binding = Binding(Reshape(type_name="Tensor.reshape"), (), named)
     set_inputs(operator, [source])
     operator.output_operands = [target]
