@@ -31,7 +31,7 @@ class SettingValues:
     """The settings and their defaults; the environment variable of `name` is ``KUIPER_NAME``."""
 
     debug: int = 0
-    engine: str = "reference"  # "compiled" or "reference"
+    engine: str = "compiled"  # or "reference": NumPy, readable and slow
     max_plans: int = 16  # compiled input shapes that a model keeps
     target: str = "host"  # what code is made for: host, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
     cache: bool = True  # keep object code on disk

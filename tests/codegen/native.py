@@ -10,19 +10,14 @@ from llvmlite import ir
 from kuiperinfer.codegen.builder import Code
 from kuiperinfer.codegen.objects import KERNEL_TYPE, Library, compile_module
 from kuiperinfer.codegen.spec import KernelSpec
-from kuiperinfer.codegen.target import Target, _host, target_named
+from kuiperinfer.codegen.target import Target, runs_here, target_named
 from kuiperinfer.dtypes import Array
 from kuiperinfer.memory.aligned import aligned_empty
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
-def _runs_here(level: str) -> bool:
-    host = _host().name
-    return host.startswith("host-x86") and LEVELS.index(level) <= LEVELS.index(host.removeprefix("host-"))
-
-
-TARGETS = [level for level in LEVELS if _runs_here(level)]  # what this machine can run
+TARGETS = [level for level in LEVELS if runs_here(target_named(level))]  # what this machine can run
 
 
 def module_of(specs: Sequence[KernelSpec], target: Target) -> ir.Module:

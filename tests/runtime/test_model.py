@@ -15,6 +15,7 @@ import torch
 
 import kuiperinfer
 from kuiperinfer import DTypeError, InputError, ResourceLimitError, ShapeError, TensorSpec
+from kuiperinfer.codegen.target import current_target
 from kuiperinfer.dtypes import BFLOAT16_STORAGE, bf16, f32, i64
 from tests.graph.build import build
 
@@ -253,3 +254,43 @@ def test_many_threads_get_the_same_bits(double: kuiperinfer.Model) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_both_engines_give_the_same(double: kuiperinfer.Model) -> None:
+    with kuiperinfer.settings(engine="reference"):
+        np.testing.assert_array_equal(double(BASE), BASE * 2)
+    with kuiperinfer.settings(engine="compiled"):
+        np.testing.assert_array_equal(double(BASE), BASE * 2)
+    with (
+        kuiperinfer.settings(engine="steam"),
+        pytest.raises(InputError, match="'compiled' or 'reference', found 'steam'"),
+    ):
+        double(BASE)
+
+
+def test_compiled_models_are_for_their_shape_alone(double: kuiperinfer.Model) -> None:
+    fast = double.compile((2, 5), threads=1)
+    assert fast is double.compile((2, 5), threads=1) and fast is not double.compile((2, 6), threads=1)
+    np.testing.assert_array_equal(fast(np.ones((2, 5))), np.full((2, 5), 2))
+    with pytest.raises(ShapeError, match=r"compiled for \(2,5\)f32, found \(3,4\)f32"):
+        fast(BASE)
+    assert [step.kernel for step in fast.profile()] == ["Map"] and not fast.fallbacks
+
+
+def test_what_cannot_be_compiled_runs_by_the_reference(
+    double: kuiperinfer.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any, **named: Any) -> Any:
+        raise IndexError("oh")
+
+    monkeypatch.setattr("kuiperinfer.runtime.plan.optimise", broken)
+    with pytest.raises(kuiperinfer.CompileError, match=r"unforeseen way \(IndexError: oh\)"):
+        double.compile()
+    with pytest.warns(RuntimeWarning, match="the reference runs instead"):
+        np.testing.assert_array_equal(double(BASE), BASE * 2)
+
+
+def test_code_for_another_machine_is_not_run(double: kuiperinfer.Model) -> None:
+    foreign = "aarch64" if "x86" in current_target().name else "x86-64-v2"
+    with kuiperinfer.settings(target=foreign), pytest.raises(kuiperinfer.CompileError, match="cannot run code for"):
+        double.compile()

@@ -146,7 +146,7 @@ class Lowering:
             else:
                 self._lower(operator)
         for leaf in self.outputs:
-            if isinstance(leaf, RuntimeOperand) and not self.homes[leaf].is_object:
+            if isinstance(self.specs[leaf], TensorSpec) and not self.homes[leaf].is_object:
                 self.operator = leaf.producer
                 self.rows(leaf)
 

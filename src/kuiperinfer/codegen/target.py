@@ -64,6 +64,9 @@ _LEVELS = {
 }
 
 
+_X86 = tuple(name for name in _LEVELS if name.startswith("x86"))
+
+
 @functools.cache
 def target_named(name: str) -> Target:
     """The target of a name: a level of x86-64, `aarch64`, or `host`. `CompileError` for another."""
@@ -109,3 +112,10 @@ def _host() -> Target:
 def current_target() -> Target:
     """The target that `settings.target` names."""
     return target_named(settings.target)
+
+
+def runs_here(target: Target) -> bool:
+    """Whether this machine can run code that is made for a target: a level of x86-64 no higher than its own."""
+    level, host = (one.name.removeprefix("host-") for one in (target, target_named("host")))
+    levels = list(_LEVELS)
+    return level == host or (level in _X86 and host in _X86 and levels.index(level) < levels.index(host))

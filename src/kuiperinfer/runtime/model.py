@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, TypeAlias
@@ -12,9 +13,9 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from .. import pnnx
-from ..codegen.target import current_target
+from ..codegen.target import current_target, runs_here
 from ..dtypes import Array, DType, TensorSpec, dtype_of, f32
-from ..errors import InputError, KuiperError, did_you_mean
+from ..errors import CompileError, InputError, KuiperError, did_you_mean
 from ..graph import RuntimeGraph, RuntimeOperand, leaves, run_reference
 from ..graph.execution import UNKNOWN, as_array
 from ..layers.base import Spec
@@ -93,8 +94,11 @@ class Model:
         with self._lock:
             found = self._plans.get(key)
             if found is None:
+                target = current_target()
+                if not runs_here(target):
+                    raise CompileError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
                 inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
-                plan = make_plan(self.graph, inputs, current_target(), exact=exact)
+                plan = make_plan(self.graph, inputs, target, exact=exact)
                 found = self._plans[key] = CompiledModel(self, plan, threads)
             self._plans.move_to_end(key)
             while len(self._plans) > max(1, settings.max_plans):
@@ -102,10 +106,15 @@ class Model:
         return found
 
     def _run(self, arrays: Sequence[Array]) -> list[Array]:
-        if settings.engine == "compiled":
-            return self._compiled(tuple(TensorSpec(array.shape, dtype_of(array)) for array in arrays)).run(arrays)
-        if settings.engine != "reference":
+        if settings.engine not in ("compiled", "reference"):
             raise InputError(f"settings.engine: expected 'compiled' or 'reference', found '{settings.engine}'")
+        if settings.engine == "compiled":
+            try:
+                compiled = self._compiled(tuple(TensorSpec(array.shape, dtype_of(array)) for array in arrays))
+            except CompileError as error:
+                warnings.warn(f"{error}; the reference runs instead, slowly", RuntimeWarning, stacklevel=3)
+            else:
+                return compiled.run(arrays)
         named = {info.name: array for info, array in zip(self.inputs, arrays, strict=True)}
         values = run_reference(self.graph.topo_operators, named)
         outputs = [

@@ -13,6 +13,7 @@ from ..codegen.objects import Library
 from ..codegen.spec import kernel_name
 from ..codegen.target import Target
 from ..dtypes import TensorSpec
+from ..errors import CompileError, KuiperError
 from ..graph import RuntimeGraph, RuntimeOperand
 from ..passes import optimise
 from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
@@ -57,6 +58,17 @@ def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Tar
 
     Raises `ShapeError` where the model cannot take these shapes and `CompileError` where code cannot be made.
     """
+    try:
+        return _make_plan(graph, inputs, target, exact=exact)
+    except KuiperError:
+        raise
+    except Exception as error:
+        raise CompileError(
+            f"the compiler failed in an unforeseen way ({type(error).__name__}: {error}); please report this model"
+        ) from error
+
+
+def _make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, *, exact: bool) -> Plan:
     operators, specs = optimise(graph, inputs)
     lowering = Lowering(operators, specs, target, exact=exact, slice_planner=plan_slices)
     lowering.run()
