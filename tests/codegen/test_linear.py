@@ -172,6 +172,28 @@ def test_fused_residual_of_a_vector_and_of_rows():
         assert kernels(plan) == ["MatrixProductSpec"]
 
 
+def test_fused_scores():
+    """What precedes the softmax of attention: a factor, and a mask that is broadcast."""
+    for mask in ((9, 33), (2, 1, 1, 33), (33,), (9, 1)):
+        lines = [
+            ("torch.transpose", "t", "x1", "t", {"dim0": -1, "dim1": -2}),
+            ("torch.matmul", "op", "x0 t", "h"),
+            ("pnnx.Expression", "add", "h x2", "y0", {"expr": "add(div(@0,8.0),@1)"}),
+        ]
+        inputs = [random(2, 3, 9, 20), random(2, 3, 33, 20, seed=1), random(*mask)]
+        assert kernels(check_graph(inputs, lines, ["y0"])) == ["MatrixProductSpec"]
+
+
+def test_fused_expression_of_an_added_product():
+    lines = [
+        ("torch.addmm", "op", "x2 x0 x1", "h", {"beta": 0.5}),
+        ("nn.ReLU", "relu", "h", "y0"),
+    ]
+    assert kernels(check_graph([random(9, 20), random(20, 33), random(33)], lines, ["y0"])) == ["MatrixProductSpec"]
+    lines = [("torch.mv", "op", "x0 x1", "h"), ("pnnx.Expression", "add", "h x2", "y0", {"expr": "add(@0,@1)"})]
+    assert kernels(check_graph([random(9, 20), random(20), random(9)], lines, ["y0"])) == ["MatrixProductSpec"]
+
+
 # ------------------------------------------------------------------------------------------- numbers
 
 

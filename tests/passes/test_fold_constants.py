@@ -1,6 +1,10 @@
 """What is known beforehand is calculated beforehand."""
 
-from tests.codegen.running import check_graph, kernels, random
+import numpy as np
+
+from kuiperinfer.runtime.session import Session
+from kuiperinfer.runtime.team import team
+from tests.codegen.running import check_graph, compile_graph, graph_of, kernels, random
 from tests.passes.running import check_passes
 
 
@@ -69,3 +73,23 @@ def test_large_results_are_not_kept():
 
 def test_nothing_of_an_input_is_folded():
     assert check_passes([random(3, 4)], [("torch.flip", "flip", "x0", "y0", {"dims": (0,)})], ["y0"]) == ["torch.flip"]
+
+
+def test_tensors_like_an_input():
+    lines = [
+        ("torch.ones_like", "ones", "x0", "o"),
+        ("torch.full_like", "full", "x0", "f", {"fill_value": 2.5}),
+        ("Tensor.new_zeros", "zeros", "x0", "z", {"size": (4,)}),
+        ("pnnx.Expression", "add", "x0 o f z", "y0", {"expr": "add(add(@0,@1),mul(@2,@3))"}),
+    ]
+    assert set(check_passes([random(3, 4)], lines, ["y0"])) == {"pnnx.Attribute", "pnnx.Expression"}
+
+
+def test_random_numbers_are_drawn_in_every_run():
+    graph = graph_of(
+        [random(3)], [("torch.rand", "draw", "", "y0", {"size": (5,)}), ("nn.ReLU", "r", "x0", "y1")], ["y0", "y1"]
+    )
+    plan = compile_graph(graph, [random(3)])
+    session = Session(plan, 1)
+    first, second = (session.run([random(3)], team())[0] for _ in range(2))
+    assert not np.array_equal(first, second)

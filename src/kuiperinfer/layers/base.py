@@ -62,6 +62,8 @@ class Layer:
     schemas: ClassVar[Mapping[int, str]] = {}
     # False for layers that take arrays as they are stored and round by themselves.
     widens: ClassVar[bool] = True
+    # True for layers whose results are random: no pass may calculate them beforehand.
+    is_random: ClassVar[bool] = False
 
     @classmethod
     def name_inputs(

@@ -346,6 +346,7 @@ class Random(Layer):
 
     schemas: ClassVar[dict[int, str]] = {5: "size dtype layout device pin_memory"}
 
+    is_random: ClassVar[bool] = True
     ignored: ClassVar[frozenset[str]] = _STORAGE | {"generator"}
 
     uniform: bool
@@ -367,6 +368,7 @@ class RandomLike(Layer):
 
     widens: ClassVar[bool] = False
     schemas: ClassVar[dict[int, str]] = {6: "input dtype layout device pin_memory memory_format"}
+    is_random: ClassVar[bool] = True
     ignored: ClassVar[frozenset[str]] = _STORAGE | {"generator"}
 
     uniform: bool
@@ -391,6 +393,7 @@ class Normal(Layer):
         4: "input mean std generator",
         8: "mean std size generator dtype layout device pin_memory",
     }
+    is_random: ClassVar[bool] = True
     ignored: ClassVar[frozenset[str]] = _STORAGE | {"generator"}
 
     dtype: DType | None = None

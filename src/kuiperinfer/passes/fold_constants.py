@@ -9,7 +9,8 @@ import numpy as np
 from ..dtypes import Array, TensorSpec, dtype_of
 from ..graph import UNKNOWN, RuntimeAttribute, RuntimeOperand, RuntimeOperator
 from ..graph.execution import run_operator
-from ..layers.binding import bind
+from ..layers.binding import FromInput, bind
+from ..layers.creation import FilledLike, FullLike, NewFilled, NewFull
 from .rewriting import Specs, set_inputs
 
 _MOST_BYTES = 64 << 20  # a constant larger than this is calculated in each run, in memory that others can use too
@@ -22,7 +23,7 @@ def fold_constants(operators: list[RuntimeOperator], specs: Specs) -> list[Runti
     for operator in operators:
         if operator.type == "pnnx.Attribute":
             values[operator.output_operands[0]] = next(iter(operator.attributes.values())).data
-        elif operator.binding is not None and _is_small(operator, specs):
+        elif operator.layer is not None and not operator.layer.is_random and _is_small(operator, specs):
             found = _values_of(operator, specs, values)
             if found is not None:
                 values.update(zip(operator.output_operands, found, strict=True))
@@ -44,14 +45,26 @@ def _values_of(operator: RuntimeOperator, specs: Specs, values: dict[RuntimeOper
     if outputs and all(isinstance(spec, TensorSpec) and spec.value is not None for spec in outputs):
         return tuple(spec.value for spec in outputs)
     known = dict(values)
-    for operand in operator.input_operands_seq:
-        if operand not in known:
-            if not _is_plain(specs[operand]):
-                return None
-            known[operand] = specs[operand]
+    for index, operand in enumerate(operator.input_operands_seq):
+        if operand in known:
+            continue
+        spec = specs[operand]
+        if _is_plain(spec):
+            known[operand] = spec
+        elif isinstance(spec, TensorSpec) and _counts_shape_alone(operator, index):
+            known[operand] = np.broadcast_to(np.zeros((), spec.dtype.storage), spec.shape)
+        else:
+            return None
     if all(_is_plain(spec) for spec in outputs):
         return None  # no tensor: the shapes tell it already
     return run_operator(operator, known.__getitem__)
+
+
+def _counts_shape_alone(operator: RuntimeOperator, index: int) -> bool:
+    """Whether an input's elements are of no matter."""
+    assert operator.binding is not None
+    is_like = isinstance(operator.layer, (FilledLike, NewFilled, FullLike, NewFull))
+    return is_like and operator.binding.named.get("input") == FromInput(index)
 
 
 def _is_plain(spec: Any) -> bool:

@@ -8,12 +8,13 @@ from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.base import Layer
 from ..layers.binding import Binding, FromInput, Source
 from ..layers.convolution import Conv, ConvTranspose
-from ..layers.linear import Linear
+from ..layers.linear import AddMM, BaddBMM, Linear, Matmul, MatrixProduct, MatrixVectorProduct
 from .fused import Fused, Map
 from .rewriting import Specs, set_inputs, single_use, take_over_output, tensor
 
 # Layers whose kernels take an epilogue.
-PRODUCERS: tuple[type[Layer], ...] = (Conv, ConvTranspose, Linear)
+PRODUCTS: tuple[type[Layer], ...] = (Linear, Matmul, MatrixProduct, MatrixVectorProduct, AddMM, BaddBMM)
+PRODUCERS: tuple[type[Layer], ...] = (Conv, ConvTranspose, *PRODUCTS)
 
 
 def fuse_epilogue(operators: list[RuntimeOperator], specs: Specs) -> list[RuntimeOperator]:
@@ -59,7 +60,7 @@ def _fits(other: RuntimeOperand, result: RuntimeOperand, specs: Specs, place: di
     assert wanted is not None
     if found is None or found.dtype is not f32 or found.ndim > wanted.ndim:
         return False
-    if isinstance(result.producer.layer, Linear):
+    if isinstance(result.producer.layer, PRODUCTS):
         fits = broadcast_shapes(found.shape, wanted.shape) == wanted.shape
     else:
         a_channel = (wanted.shape[1], *[1] * (wanted.ndim - 2)) if wanted.ndim > 2 else ()
