@@ -3,6 +3,7 @@
 from . import (
     attention,
     convolution,
+    einsum,
     elementwise,
     joining,
     linear,
@@ -26,6 +27,7 @@ __all__ = [
     "Target",
     "attention",
     "convolution",
+    "einsum",
     "elementwise",
     "joining",
     "linear",
