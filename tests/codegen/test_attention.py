@@ -175,10 +175,28 @@ def test_weights_of_the_module(batch_first):
     multihead([random(10, EMBED)], outputs=2)
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("added", [("add_bias_kv",), ("add_zero_attn",), ("add_bias_kv", "add_zero_attn")], ids=str)
+def test_added_keys(batch_first, added):
+    params = {"batch_first": batch_first, **dict.fromkeys(added, True)}
+    weights = attention_weights()
+    if "add_bias_kv" in added:
+        weights |= {"bias_k": random(1, 1, EMBED, seed=8), "bias_v": random(1, 1, EMBED, seed=9)}
+    query, key = random(2, 10, EMBED), random(2, 17, EMBED, seed=1)
+    if not batch_first:
+        query, key = (np.ascontiguousarray(x.swapaxes(0, 1)) for x in (query, key))
+    multihead([query], params, weights)
+    multihead([query, key], params, weights, outputs=2)
+    multihead([random(10, EMBED)], params, weights, targets=TARGETS[-1:])
+    for mask in (random(10, 10), random(10, 10) > 0):
+        order = [mask, query] if mask.dtype == bool else [query, mask]
+        multihead(order, params, weights, names=[None, "attn_mask"], targets=TARGETS[-1:])
+
+
 def test_aarch64_uses_vectors():
     target = target_named("aarch64")
     layout = Matrix(16, 1, (160,))
-    mask = Mask(Matrix(10, 1, (0,)), "keep")
+    mask = Mask(Matrix(10, 1, (0,)), "keep", 10)
     spec = AttentionSpec(
         (3,), 10, 10, 16, 16, layout, layout, layout, layout, (mask,), True, 1 / math.sqrt(16), False, False,
         target.lanes, 4, 3, 3, 10,

@@ -17,6 +17,7 @@ from ..layers.multihead_attention import MultiheadAttention
 from .homes import Ref, broadcast_strides, row_major
 from .kernels.attention import AttentionSpec, Mask
 from .kernels.direct_convolution import choose_tile
+from .kernels.strided_copy import plan_copy
 from .layout import Matrix
 from .linear import Factor, add_product
 from .lowering import Lowering, as_float32, lowers
@@ -56,7 +57,7 @@ def add_attention(
     stack: Sequence[int],
     sizes: tuple[int, int, int, int],
     operands: tuple[Heads, Heads, Heads, Heads],
-    masks: Sequence[tuple[Heads, str]] = (),
+    masks: Sequence[tuple[Heads, str, int]] = (),
     *,
     scale: float,
     causal: bool = False,
@@ -69,10 +70,10 @@ def add_attention(
     query, key, value, output = operands
     spec = AttentionSpec(
         tuple(stack), queries, keys, depth, columns, query.matrix, key.matrix, value.matrix, output.matrix,
-        tuple(Mask(mask.matrix, kind) for mask, kind in masks), causal, scale, alone_is_nan, weights is not None,
+        tuple(Mask(mask.matrix, kind, count) for mask, kind, count in masks), causal, scale, alone_is_nan, weights is not None,
         lowering.target.lanes, *shares,
     )  # fmt: skip
-    refs = [query.ref, key.ref, value.ref, *(mask.ref for mask, _ in masks), output.ref]
+    refs = [query.ref, key.ref, value.ref, *(mask.ref for mask, _, _ in masks), output.ref]
     lowering.add(spec, *refs, *([] if weights is None else [weights]), writes=3 + len(masks))
 
 
@@ -113,7 +114,7 @@ def lower_attention(lowering: Lowering, operator: RuntimeOperator) -> bool:
     masks = []
     if "attn_mask" in named:
         kind = "add" if lowering.spec(named["attn_mask"]).dtype is f32 else "keep"
-        masks.append((heads_of("attn_mask"), kind))
+        masks.append((heads_of("attn_mask"), kind, keys))
     operands = [heads_of(name) for name in ("query", "key", "value")]
     strides = row_major(result)
     target = Heads(lowering.new_rows(output), (*_split(strides[:-2], repeat, False), *strides[-2:]))
@@ -153,41 +154,30 @@ def lower_multihead_attention(lowering: Lowering, operator: RuntimeOperator) -> 
     layer = operator.layer
     assert isinstance(layer, MultiheadAttention)
     named = _named_operands(lowering, operator)
-    if layer.add_bias_kv or layer.add_zero_attn or not _are_compilable(lowering, named):
-        return False
     query = named["query"]
     key = named.get("key", query)
     shapes = [lowering.spec(operand).shape for operand in (query, key)]
-    if 0 in (*shapes[0], *shapes[1]):
+    if not _are_compilable(lowering, named) or 0 in (*shapes[0], *shapes[1]):
         return False
-    sizes = layer.sizes(*shapes)
-    batch, queries, keys = sizes[0] or 1, sizes[1] or 0, sizes[2] or 0
+    batch, queries, keys = (size or 1 for size in layer.sizes(*shapes))
     size, count = layer.embed_dim, layer.num_heads
-
-    def heads(ref: Ref, shape: tuple[int, ...], width: int) -> Heads:
-        """Rows of `width` floats for each place of an operand of `shape`, as heads."""
-        first, second = (shape[1] * width, width) if len(shape) == 3 else (width, 0)
-        sample, row = (first, second) if len(shape) == 3 and layer.batch_first else (second, first)
-        return Heads(ref, (sample, size // count, row, 1))
-
-    projected = [
-        heads(ref, lowering.spec(operand).shape, width)
-        for operand, ref, width in _project(lowering, operator, (query, key, named.get("value", key)))
-    ]
+    projections = _project(lowering, operator, (query, key, named.get("value", key)))
     outputs = dict(zip(layer.choose_outputs(tuple(named)), operator.output_operands, strict=True))
-    joined = lowering.temporary(4 * batch * queries * size)
-    scores = (batch, count, queries, keys)
+    scores = (batch, count, queries, keys + layer.add_bias_kv + layer.add_zero_attn)
     weights = None
     if "head_weights" in outputs:
         weights = lowering.new_rows(outputs["head_weights"])
     elif "weights" in outputs:
         weights = lowering.temporary(4 * math.prod(scores))
+    joined = lowering.temporary(4 * batch * queries * size)
+    sample, row = _rows_of(layer, shapes[0], queries, size)
+    heads = [Heads(ref, (step, size // count, row, 1)) for ref, step, row in projections]
     add_attention(
         lowering,
         (batch, count),
-        (queries, keys, size // count, size // count),
-        (projected[0], projected[1], projected[2], heads(joined, shapes[0], size)),
-        _masks(lowering, named, scores),
+        (queries, scores[3], size // count, size // count),
+        (heads[0], heads[1], heads[2], Heads(joined, (sample, size // count, row, 1))),
+        _masks(lowering, named, (batch, count, queries, keys)),
         scale=1 / math.sqrt(size // count),
         alone_is_nan=tuple(outputs) != ("output",),
         weights=weights,
@@ -200,10 +190,17 @@ def lower_multihead_attention(lowering: Lowering, operator: RuntimeOperator) -> 
     if "output" in outputs:
         weight, bias = (_weight(operator, f"out_proj.{name}") for name in ("weight", "bias"))
         assert weight is not None
-        shape = shapes[0]
-        place = Factor(lowering.new_rows(outputs["output"]), row_major(shape))
-        add_product(lowering, shape, size, Factor(joined, row_major(shape)), weight.T, place, bias)
+        steps = row_major(shapes[0])
+        place = Factor(lowering.new_rows(outputs["output"]), steps)
+        add_product(lowering, shapes[0], size, Factor(joined, steps), weight.T, place, bias)
     return True
+
+
+def _rows_of(layer: MultiheadAttention, shape: tuple[int, ...], length: int, width: int) -> tuple[int, int]:
+    """Floats from sample to sample and from row to row, where rows of `width` floats lie in the order of an operand."""
+    if len(shape) == 2:
+        return 0, width
+    return (length * width, width) if layer.batch_first else (width, shape[1] * width)
 
 
 def _named_operands(lowering: Lowering, operator: RuntimeOperator) -> dict[str, RuntimeOperand]:
@@ -229,34 +226,71 @@ def _weight(operator: RuntimeOperator, name: str) -> Array | None:
 
 def _project(
     lowering: Lowering, operator: RuntimeOperator, operands: tuple[RuntimeOperand, RuntimeOperand, RuntimeOperand]
-) -> list[tuple[RuntimeOperand, Ref, int]]:
-    """For query, key and value: the operand, where its projection lies, and the width of the rows there."""
+) -> list[tuple[Ref, int, int]]:
+    """Where the projections of query, key and value lie, and floats from sample to sample and from row to row there."""
+    layer = operator.layer
+    assert isinstance(layer, MultiheadAttention)
     packed, bias = _weight(operator, "in_proj_weight"), _weight(operator, "in_proj_bias")
     parts = [_weight(operator, f"{name}_proj_weight") for name in "qkv"] if packed is None else np.split(packed, 3)
     biases = [None] * 3 if bias is None else np.split(bias, 3)
-    found: list[tuple[RuntimeOperand, Ref, int]] = []
+    added = _added_rows(operator)
+    found: list[tuple[Ref, int, int]] = []
     while len(found) < 3:
         first = len(found)
         last = first + 1
-        while last < 3 and operands[last] is operands[first]:
+        while last < 3 and operands[last] is operands[first] and (first > 0 or not len(added)):
             last += 1
         weight = np.concatenate(parts[first:last])  # type: ignore[arg-type]
         joined = None if bias is None else np.concatenate(biases[first:last])  # type: ignore[arg-type]
-        shape, width = lowering.spec(operands[first]).shape, len(weight)
-        rows = math.prod(shape[:-1])
-        ref = lowering.temporary(4 * rows * width)
-        source = lowering.strided(operands[first])
-        wide = (*shape[:-1], width)
-        place = Factor(ref, row_major(wide))
-        add_product(lowering, wide, shape[-1], Factor(source.ref, source.strides), weight.T, place, joined)
-        step = width // (last - first)
-        found += [(operands[first], ref.further(4 * step * number), width) for number in range(last - first)]
+        rows = added[:0, 0]
+        if first > 0:
+            rows = added[:, first - 1 : last - 1].reshape(len(added), (last - first) * layer.embed_dim)
+        ref, sample, row = _add_projection(lowering, layer, operands[first], weight, joined, rows)
+        found += [(ref.further(4 * layer.embed_dim * number), sample, row) for number in range(last - first)]
     return found
+
+
+def _added_rows(operator: RuntimeOperator) -> Array:
+    """What is put behind all keys and values: (rows, 2, E)."""
+    layer = operator.layer
+    assert isinstance(layer, MultiheadAttention)
+    rows = []
+    if layer.add_bias_kv:
+        rows.append([_weight(operator, name).reshape(-1) for name in ("bias_k", "bias_v")])  # type: ignore[union-attr]
+    if layer.add_zero_attn:
+        rows.append([np.zeros(layer.embed_dim, np.float32)] * 2)
+    return np.asarray(rows, np.float32).reshape(len(rows), 2, layer.embed_dim)
+
+
+def _add_projection(
+    lowering: Lowering,
+    layer: MultiheadAttention,
+    operand: RuntimeOperand,
+    weight: Array,
+    bias: Array | None,
+    added: Array,
+) -> tuple[Ref, int, int]:
+    """Adds the product of an operand with a weight, and further rows (count, width) for each sample."""
+    shape, width = lowering.spec(operand).shape, len(weight)
+    batch, _, length = (size or 1 for size in layer.sizes(shape, shape))
+    total = length + len(added)
+    ref = lowering.temporary(4 * batch * total * width)
+    sample, row = _rows_of(layer, shape, total, width)
+    steps = (row,) if len(shape) == 2 else (sample, row) if layer.batch_first else (row, sample)
+    source = lowering.strided(operand)
+    factor, place = Factor(source.ref, source.strides), Factor(ref, (*steps, 1))
+    add_product(lowering, (*shape[:-1], width), shape[-1], factor, weight.T, place, bias)
+    if len(added):
+        copy = plan_copy(
+            (batch, len(added), width), (0, width, 1), (sample, row, 1), added.itemsize, lowering.target.lanes
+        )
+        lowering.add(copy, lowering.constant(np.ascontiguousarray(added)), ref.further(4 * length * row))
+    return ref, sample, row
 
 
 def _masks(
     lowering: Lowering, named: dict[str, RuntimeOperand], scores: tuple[int, int, int, int]
-) -> list[tuple[Heads, str]]:
+) -> list[tuple[Heads, str, int]]:
     """Masks in the dimensions of the scores, (batch, heads, queries, keys)."""
     _, count, queries, keys = scores
     masks = []
@@ -268,5 +302,5 @@ def _masks(
             strides = (keys if spec.ndim == 2 else 0, 0, 0, 1)
         else:
             strides = (0, 0, keys, 1) if spec.ndim == 2 else (count * queries * keys, queries * keys, keys, 1)
-        masks.append((Heads(lowering.rows(named[name]), strides), "add" if spec.dtype is f32 else "drop"))
+        masks.append((Heads(lowering.rows(named[name]), strides), "add" if spec.dtype is f32 else "drop", keys))
     return masks

@@ -25,11 +25,12 @@ class Mask:
     """What happens to scores before the softmax. Strides are in elements; 0 where one serves several.
 
     `kind` is ``add`` for floats that are added, ``keep`` for bools that are true where a score counts, ``drop`` for the
-    opposite.
+    opposite. Keys from `keys` on are let be.
     """
 
     matrix: Matrix
     kind: str
+    keys: int
 
     @property
     def element(self) -> ir.Type:
@@ -201,6 +202,9 @@ class AttentionSpec(KernelSpec):
         align = 4 if mask.kind == "add" else 1
         if mask.matrix.column == 0:
             found = code.broadcast(code.builder.load(place, typ=mask.element, align=align))
+        elif mask.keys < self.keys:
+            there = code.min(code.sub(mask.keys, column), self.lanes)
+            found = code.load_first(place, there, 1 if mask.kind == "keep" else 0, mask.element)
         elif count is None:
             found = code.builder.load(place, typ=ir.VectorType(mask.element, self.lanes), align=align)
         else:
