@@ -61,7 +61,33 @@ def test_global(size: tuple[int, int], channels: int) -> None:
 @pytest.mark.parametrize("target", [(2, 3), (4, 6), (3, 4), (8, 12), (5, 5)])
 def test_adaptive(target: tuple[int, int]) -> None:
     for kind in ("nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d"):
-        check_operator(kind, [normal(2, 20, 8, 12)], {"output_size": target}, compiled=False)
+        check_operator(kind, [normal(2, 20, 8, 12)], {"output_size": target})
+
+
+@pytest.mark.parametrize("channels", [1, 16, 33])
+@pytest.mark.parametrize("target", [(3, 5), (7, 11), (1, 4), (13, 3)])
+def test_adaptive_with_unequal_windows(target: tuple[int, int], channels: int) -> None:
+    x = normal(1, channels, 10, 11)
+    x[0, 0, 2, 3], x[0, -1, 9, 10] = np.nan, np.inf
+    for kind in ("nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d"):
+        check_operator(kind, [x], {"output_size": target})
+    check_operator("F.interpolate", [x], {"size": target, "mode": "area"})
+
+
+@pytest.mark.parametrize("width", [5, 8, 21])
+@pytest.mark.parametrize("kernel", [3, 5, 13])
+def test_widths_around_the_tile(width: int, kernel: int) -> None:
+    padding = (kernel // 2, kernel // 2)
+    for stride in (1, 2):
+        params = {"kernel_size": (kernel, kernel), "stride": (stride, stride), "padding": padding}
+        check_operator("nn.MaxPool2d", [normal(1, 3, 4, width)], params)
+        check_operator("nn.AvgPool2d", [normal(1, 3, 4, width)], {**params, "count_include_pad": False})
+
+
+def test_windows_that_see_nothing() -> None:
+    """With dilation all of a window's elements may lie in the padding."""
+    params = {"kernel_size": (3, 3), "stride": (1, 1), "padding": (1, 1), "dilation": (3, 3)}
+    check_operator("nn.MaxPool2d", [normal(1, 3, 7, 7)], params)
 
 
 def test_nan_and_infinities() -> None:

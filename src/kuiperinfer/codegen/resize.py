@@ -11,9 +11,10 @@ from ..graph import RuntimeOperator
 from ..layers.resize import Resize
 from .kernels.resize import GatherPixelsSpec, WeighPixelsSpec, offsets
 from .lowering import Image, Lowering, lowers
+from .pooling import pool_adaptively
 from .views import data_operand, known_argument
 
-_MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic")
+_MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area")
 
 
 def _is_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
@@ -23,7 +24,7 @@ def _is_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
 
 @lowers(Resize, layout=_is_image)
 def lower_resize(lowering: Lowering, operator: RuntimeOperator) -> bool:
-    """Nearest, linear and cubic interpolation of signals and images."""
+    """Nearest, linear and cubic interpolation of signals and images, and averages of areas."""
     if not _is_image(lowering, operator):
         return False
     layer, source = operator.layer, data_operand(operator)
@@ -31,6 +32,9 @@ def lower_resize(lowering: Lowering, operator: RuntimeOperator) -> bool:
     size, factor = (known_argument(lowering, operator, name) for name in ("size", "scale_factor"))
     axes = layer.axes(lowering.spec(source).shape, size, factor)
     image, out = lowering.image(source), lowering.new_image(operator.output_operands[0])
+    if layer.mode == "area":
+        pool_adaptively(lowering, image, out, "average")
+        return True
     if layer.mode.startswith("nearest"):
         positions = layer.nearest(axes, np.float32)
         gather_pixels(lowering, image, out, positions if len(positions) == 2 else [np.zeros(1, np.int64), *positions])

@@ -1,7 +1,7 @@
 """Pooling over windows of a blocked image: maximum and average.
 
-Windows are clipped to the picture, so the halo's zeros are never seen. Columns whose windows are clipped are written out one by
-one; those between share a loop.
+Each column that the windows of a few pixels need is reduced first, then the columns of each window. Windows are clipped to the
+picture, so the halo's zeros are never seen. Pixels whose windows are clipped are written out; those between share a loop.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from llvmlite import ir
 
-from ..builder import F32, Code, Index, Vector
+from ..builder import F32, I64, Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec
 
-_TILE = 4  # pixels that share a step
+_MOST_PIXELS = 8  # that share a step
+_SPARE = 4  # registers for what is calculated with
 
 
 @dataclass(frozen=True)
@@ -84,44 +85,69 @@ class PoolSpec(KernelSpec):
         out = code.at(out, code.mul(y, self.output.row))
         lengths = self._rows_counted(code, top, begin, end)
 
-        def columns(x: Index, count: int, taps: Sequence[int]) -> None:
-            """`count` output columns from `x` on whose windows have the given columns of the kernel inside."""
+        def pixels(x: Index, windows: Sequence[Sequence[int]]) -> None:
+            """The output pixels from `x` on, whose windows have the given columns of the kernel inside."""
             left = code.mul(code.sub(code.mul(x, self.stride[1]), self.padding[1]), self.input.pixel)
-            start = [self._start(code)] * count
+            columns = [[pixel * self.stride[1] + k * step_x for k in taps] for pixel, taps in enumerate(windows)]
+            needed = sorted({column for window in columns for column in window})
 
             def kernel_row(ky: Index, values: Sequence[Vector]) -> Sequence[Vector]:
                 line = code.at(source, code.add(left, code.mul(ky, step_y * self.input.row)))
-                new = list(values)
-                for pixel in range(count):
-                    for kx in taps:
-                        shift = (pixel * self.stride[1] + kx * step_x) * self.input.pixel
-                        new[pixel] = self._join(code, new[pixel], code.load(code.at(line, shift)))
-                return new
+                return [
+                    self._join(code, value, code.load(code.at(line, column * self.input.pixel)))
+                    for column, value in zip(needed, values, strict=True)
+                ]
 
-            values = code.loop(begin, end, 1, kernel_row, start)
-            for pixel, value in enumerate(values):
+            down = code.loop(begin, end, 1, kernel_row, [self._start(code)] * len(needed))
+            found = {(column, 1): value for column, value in zip(needed, down, strict=True)}
+            for pixel, window in enumerate(columns):
+                value = self._across(code, found, window[0], len(window)) if window else self._start(code)
                 if self.kind == "average":
-                    value = code.builder.fdiv(value, self._count(code, lengths, x, len(taps)))
-                place = code.add(code.mul(x, self.output.pixel), pixel * self.output.pixel)
+                    value = code.builder.fdiv(value, self._count(code, lengths, code.add(x, pixel), len(window)))
+                place = code.mul(code.add(x, pixel), self.output.pixel)
                 code.store(value, code.at(out, place), align=code.target.lanes * 4)
 
+        def static(start: int, stop: int) -> None:
+            for x in range(start, stop, tile):
+                pixels(x, [self._taps(i) for i in range(x, min(x + tile, stop))])
+
+        def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            pixels(x, [range(width)] * tile)
+            return ()
+
+        tile = self._tile(code)
         whole = [
             x for x in range(self.output.width) if len(self._taps(x)) == width and self._columns_counted(x) == width
         ]
         low, high = (whole[0], whole[-1] + 1) if whole else (self.output.width, self.output.width)
-        for x in range(low):
-            columns(x, 1, self._taps(x))
+        first = -(-low // tile) * tile  # the tiles before have clipped windows, and perhaps whole ones too
+        last = max(first, high // tile * tile)
+        static(0, min(first, self.output.width))
+        code.loop(first, last, tile, whole_tile)
+        static(last, self.output.width)
 
-        def tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            columns(x, _TILE, range(width))
-            return ()
+    def _tile(self, code: Code) -> int:
+        """Pixels that share a step: as many as leave the columns that they need in registers."""
+        width, step = self.kernel[1], self.dilation[1]
+        fitting = [
+            pixels
+            for pixels in range(2, _MOST_PIXELS + 1)
+            if len({pixel * self.stride[1] + k * step for pixel in range(pixels) for k in range(width)})
+            <= code.target.registers - _SPARE
+        ]
+        return max(fitting, default=1)
 
-        full = (high - low) // _TILE * _TILE
-        code.loop(low, low + full, _TILE, tile)
-        if high - low - full:
-            columns(low + full, high - low - full, range(width))
-        for x in range(high, self.output.width):
-            columns(x, 1, self._taps(x))
+    def _across(self, code: Code, found: dict[tuple[int, int], Vector], first: int, count: int) -> Vector:
+        """The result of `count` columns from `first` on; what windows have in common is calculated once."""
+        if (first, count) not in found:
+            half = 1 << (count - 1).bit_length() - 1
+            rest = half if self.kind == "max" else count - half  # a maximum may count columns twice
+            found[first, count] = self._join(
+                code,
+                self._across(code, found, first, half),
+                self._across(code, found, first + (count - rest) * self.dilation[1], rest),
+            )
+        return found[first, count]
 
     def _taps(self, x: int) -> list[int]:
         """The columns of the kernel that lie inside the picture for output column x."""
@@ -152,6 +178,76 @@ class PoolSpec(KernelSpec):
 
     def _start(self, code: Code) -> Vector:
         return code.splat(float("-inf") if self.kind == "max" else 0.0)
+
+    def _join(self, code: Code, value: Vector, element: Vector) -> Vector:
+        return code.maximum(element, value) if self.kind == "max" else code.builder.fadd(value, element)
+
+
+@dataclass(frozen=True)
+class AdaptivePoolSpec(KernelSpec):
+    """Windows of any sizes. Arguments: input, bounds of rows, bounds of columns, output.
+
+    The tables have two i64 for each output row and column: the first element of its window, and the one behind the last.
+    `kind` is ``max`` or ``average``. A task is one output row of one block of channels.
+    """
+
+    input: ImageLayout
+    output: ImageLayout
+    kind: str
+
+    @property
+    def tasks(self) -> int:
+        return self.output.batch * self.output.blocks * self.output.height
+
+    @property
+    def flops(self) -> int:
+        return int(np.prod(self.input.shape))
+
+    @property
+    def traffic(self) -> int:
+        return 4 * (int(np.prod(self.input.shape)) + int(np.prod(self.output.shape)))
+
+    def emit(self, code: Code) -> None:
+        source, rows, columns, out = code.pointers(4)
+        plane, y = code.divmod(code.task, self.output.height)
+        image, block = code.divmod(plane, self.output.blocks)
+        places = [
+            code.at(
+                pointer,
+                code.add(code.add(code.mul(image, layout.image), code.mul(block, layout.block_stride)), layout.origin),
+            )
+            for pointer, layout in ((source, self.input), (out, self.output))
+        ]
+        to_row = code.at(places[1], code.mul(y, self.output.row))
+        top, bottom = self._bounds(code, rows, y)
+        start = code.splat(float("-inf") if self.kind == "max" else 0.0)
+
+        def pixel(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            left, right = self._bounds(code, columns, x)
+
+            def row(y: Index, totals: Sequence[Vector]) -> Sequence[Vector]:
+                line = code.at(places[0], code.mul(y, self.input.row))
+
+                def element(x: Index, values: Sequence[Vector]) -> Sequence[Vector]:
+                    loaded = code.load(code.at(line, code.mul(x, self.input.pixel)), align=code.target.lanes * 4)
+                    return [self._join(code, values[0], loaded)]
+
+                # rows are summed up on their own: sums of sums lose less
+                (value,) = code.loop(left, right, 1, element, [start], at_least_once=True)
+                return [self._join(code, totals[0], value)]
+
+            (value,) = code.loop(top, bottom, 1, row, [start], at_least_once=True)
+            if self.kind == "average":
+                count = code.mul(code.sub(bottom, top), code.sub(right, left))
+                value = code.builder.fdiv(value, code.broadcast(code.builder.sitofp(count, F32)))
+            code.store(value, code.at(to_row, code.mul(x, self.output.pixel)), align=code.target.lanes * 4)
+            return ()
+
+        code.loop(0, self.output.width, 1, pixel)
+
+    def _bounds(self, code: Code, table: Vector, index: Index) -> list[Vector]:
+        place = code.at(table, code.mul(index, 2), I64)
+        return [code.builder.load(code.at(place, end, I64), typ=I64, align=8) for end in range(2)]
 
     def _join(self, code: Code, value: Vector, element: Vector) -> Vector:
         return code.maximum(element, value) if self.kind == "max" else code.builder.fadd(value, element)
