@@ -69,6 +69,13 @@ def test_archives_of_another_writer(force: bool) -> None:
     assert load(target.getvalue()) == CONTENT | {"naïve.weight": b"", "a/b:c.data": b"x"}
 
 
+def test_sizes_that_a_local_header_has_twice() -> None:
+    """Python before 3.12 writes them so where zip64 is forced."""
+    size = len(A.data)
+    for local in (struct.pack("<HHQQ", 1, 16, size, size), extra64(size, size)):
+        assert load(build(Item(A.name, A.data, {"extra": local}), zip64=False)) == {"fc.bias": A.data}
+
+
 def test_newer_converters_name_the_version_that_they_need() -> None:
     newer = {"version": 45}
     archive = build(Item(A.name, A.data, newer, newer), end64=newer, end={"disk": 0, "first": 0})
@@ -98,9 +105,9 @@ def test_entry_comments_are_skipped() -> None:
 
 def test_more_than_65535_entries() -> None:
     many = {f"op{number}.w": b"" for number in range(70_000)}
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert load(written(many)) == many
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     with pytest.raises(InputError, match=r"70,000 weights in .* bytes need a zip64 archive"):
         written(many, zip64=False)
 
@@ -291,12 +298,12 @@ def test_a_bomb_of_overlapping_entries_is_refused_at_once() -> None:
     start, record = len(build(one)) - 98 - 81, build(one)[-98 - 81 : -98]
     truth = {"count": count, "here": count, "size": len(record) * count, "start": start}
     end = build(end64=truth, locator={"offset": start + len(record) * count})
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(
         ModelFileError, match=r"entry 'a.w' at byte 0 overlaps what stands before it; expected byte 1,048,641"
     ):
         load(build(one)[:start] + record * count + end)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_limits() -> None:

@@ -483,9 +483,9 @@ def test_limits(content: str, limits: dict[str, int], message: str) -> None:
 
 
 def seconds_to_read(content: str) -> float:
-    begin = time.perf_counter()
+    begin = time.process_time()
     read(content)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def test_many_operators() -> None:
@@ -528,18 +528,18 @@ def test_reading_leaves_the_cycle_collector_as_it_was() -> None:
 
 @pytest.mark.parametrize("filler", ["\n", " ", "x", "\r\n", "x\n", "("])
 def test_large_rubbish(filler: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises((ModelFileError, ResourceLimitError)):
         read(around(f"{RELU} a=" + filler * ((8 << 20) // len(filler))))
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_the_reason_of_an_undefined_operand_is_found_in_bounded_time() -> None:
     count = 50_000
     lines = [f"F.relu relu_{n} 1 1 {n + 1} {n}" for n in range(1, count)]  # from last to first
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(
         ModelFileError, match="<param>:4:19: operand '2' comes from line 5; expected operators in the order"
     ):
         read(text(INPUT, *lines, f"F.relu x 1 1 0 {count}", OUTPUT, operands=count + 1))
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10

@@ -252,7 +252,7 @@ def _read_local(source: Source, record: _Record, limit: int) -> int:
     if after[:name_length] != record.name:
         raise _error(source, place, f"{what}: its own header calls it '{_shown(after[:name_length])}'")
     fields = ((size, _IN_EXTRA_32, 8), (packed, _IN_EXTRA_32, 8))
-    size, packed = _resolve(source, place, what, after[name_length:], fields, surplus=_EXTRA64.size - 4)
+    size, packed = _resolve(source, place, what, after[name_length:], fields, surplus=(16, _EXTRA64.size - 4))
     pairs = (("flags", flags, record.flags), ("checksum", crc, record.crc), ("size", size, record.size))
     for field, found_value, expected in (*pairs, ("compressed size", packed, record.size)):
         _expect(source, place, f"{what}: the {field} in its own header", found_value, expected)
@@ -282,11 +282,12 @@ def _resolve(
     what: str,
     extra: bytes,
     fields: Sequence[tuple[int, int, int]],
-    surplus: int | None = None,
+    surplus: tuple[int, ...] = (),
 ) -> list[int]:
     """The values of fields (value, escape, width), where an escape says that the value is in the zip64 record.
 
-    The record has just these values, or is `surplus` bytes long: older converters write all four in local headers too.
+    The record has just these values, or is one of `surplus` bytes long: older converters write all four in local headers too,
+    and Python's zipfile before 3.12 both sizes.
     """
     record: bytes | None = None
     position = 0
@@ -305,9 +306,7 @@ def _resolve(
             raise _error(source, place, f"{what} has no zip64 record, though its header refers to one")
         return [value for value, _, _ in fields]
     expected = sum(width for (_, _, width), is_escaped in zip(fields, escaped, strict=True) if is_escaped)
-    _expect(
-        source, place, f"{what}: the length of the zip64 record", len(record), expected, *([surplus] if surplus else [])
-    )
+    _expect(source, place, f"{what}: the length of the zip64 record", len(record), expected, *surplus)
     values, position = [], 0
     for (value, _, width), is_escaped in zip(fields, escaped, strict=True):
         values.append(int.from_bytes(record[position : position + width], "little") if is_escaped else value)
