@@ -21,6 +21,7 @@ from .fuse_epilogue import fuse_epilogue
 from .part_padding import part_padding
 from .prelu import unify_prelu
 from .rewriting import Specs, copy_graph
+from .select_early import select_early
 from .verify import verify
 
 Pass: TypeAlias = Callable[[list[RuntimeOperator], Specs], list[RuntimeOperator]]
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     unify_prelu,
     unify_elementwise,
     merge_expressions,
+    select_early,
     fuse_epilogue,
     view_as_images,
     drop_dead,
