@@ -7,7 +7,7 @@ from kuiperinfer.codegen.kernels.softmax import SoftmaxSpec
 from kuiperinfer.codegen.objects import assembly_of
 from kuiperinfer.codegen.target import target_named
 from tests.codegen.native import TARGETS
-from tests.codegen.running import check_operator, kernels, random
+from tests.codegen.running import check_graph, check_operator, kernels, random
 
 KINDS = ("F.softmax", "F.log_softmax", "F.softmin")
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 63, 64, 65, 100, 1000)
@@ -64,3 +64,17 @@ def test_aarch64_uses_vectors():
         assembly = assembly_of(SoftmaxSpec(4, 50, inner, "softmax", target.lanes).module("k", target), target)
         assert "fmla\tv" in assembly
         assert "fdiv\tv" in assembly
+
+
+def test_permuted_tensors_stay_as_they_lie():
+    """As in YOLOv8's head: softmax of a permuted tensor, then a weighted sum of its planes."""
+    lines = [
+        ("Tensor.reshape", "r", "x0", "a", {"shape": (2, 4, 16, 50)}),
+        ("Tensor.permute", "p", "a", "b", {"dims": (0, 2, 1, 3)}),
+        ("F.softmax", "s", "b", "c", {"dim": 1}),
+        ("nn.Conv2d", "w", "c", "d", {"bias": False, "groups": 1}, {"weight": random(1, 16, 1, 1)}),
+        ("Tensor.reshape", "f", "d", "y", {"shape": (2, 4, 50)}),
+    ]
+    plan = check_graph([random(2, 64, 50)], lines, ["y", "c"])
+    assert kernels(plan).count("StridedCopySpec") == 1  # for the output in between
+    assert "ReorderSpec" not in kernels(plan)

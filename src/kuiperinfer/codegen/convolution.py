@@ -16,6 +16,7 @@ from .kernels.direct_convolution import DirectConvolutionSpec, choose_tile, pack
 from .kernels.winograd import SPAN, TILE, WinogradSpec, choose_chunk, reach, transform_weights
 from .layout import NO_HALO, Halo, ImageLayout, planar
 from .lowering import Image, Lowering, Ref, as_float32, lowers
+from .pointwise import is_product_of_rows, lower_product_of_rows
 
 TASK_FLOPS = 4e6  # work that a task should have: long against claiming it, short against a step
 
@@ -53,7 +54,7 @@ def _is_image_convolution(lowering: Lowering, operator: RuntimeOperator) -> bool
         or 0 in assert_spec.shape
     ):
         return False
-    if layer.mode != "constant":
+    if layer.mode != "constant" or is_product_of_rows(lowering, operator):
         return False
     outputs, inputs = weight.shape[0] // layer.groups, weight.shape[1]
     lanes = lowering.target.lanes
@@ -108,6 +109,8 @@ def _halo(lowering: Lowering, operator: RuntimeOperator, index: int) -> Halo:
 @lowers(Conv, layout=_is_image_convolution, halo=_halo, reads_image=True)
 def lower_convolution(lowering: Lowering, operator: RuntimeOperator) -> bool:
     """A 2-d convolution with constant weights."""
+    if is_product_of_rows(lowering, operator):
+        return lower_product_of_rows(lowering, operator)
     if not _is_image_convolution(lowering, operator):
         return False
     layer, source = base_of(operator), operator.input_operands_seq[0]

@@ -10,7 +10,7 @@ are *views* of another one, and are copied only where a kernel asks for them as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from ..dtypes import Array, TensorSpec, f32
 from ..graph import UNKNOWN, RuntimeOperand, RuntimeOperator
 from ..layers import Layer
 from ..layers.binding import FromAttribute, FromInput
+from ..layers.shape import Flatten, Reshape, Squeeze, Unflatten, Unsqueeze
 from ..memory.aligned import aligned_empty
 from ..passes.fused import Fused
 from .homes import Buffer as Buffer
@@ -77,6 +78,7 @@ class Rule:
 
 
 _RULES: dict[type[Layer], Rule] = {}
+_RESHAPES = (Flatten, Reshape, Squeeze, Unflatten, Unsqueeze)
 
 
 def lowers(
@@ -111,7 +113,7 @@ class Lowering:
     """One model at one set of input shapes, on its way to steps."""
 
     operators: Sequence[RuntimeOperator]
-    specs: Mapping[RuntimeOperand, Any]
+    specs: dict[RuntimeOperand, Any]
     target: Target
     exact: bool = False
     slice_planner: Callable[[Lowering], dict[RuntimeOperand, tuple[RuntimeOperand, int]]] | None = None
@@ -249,6 +251,21 @@ class Lowering:
                     if isinstance(self.specs[leaf], TensorSpec):
                         self.output_numbers.setdefault(leaf, number)
                     number += 1
+        for leaf, number in list(self.output_numbers.items()):
+            # what is merely given another shape before it leaves is written where it has to be
+            while isinstance(leaf.producer.layer, _RESHAPES):
+                source, spec = leaf.producer.input_operands_seq[0], self.spec(leaf)
+                same = isinstance(self.specs[source], TensorSpec) and self.specs[source] == spec.like(
+                    self.specs[source].shape
+                )
+                if (
+                    not same
+                    or source in self.output_numbers
+                    or source.producer.type in ("pnnx.Input", "pnnx.Attribute")
+                ):
+                    break
+                self.output_numbers[source] = number
+                leaf = source
 
     def _leaves(self, operand: RuntimeOperand) -> list[Any]:
         home = self.homes[operand]
@@ -289,7 +306,7 @@ class Lowering:
         """The operand in row-major order."""
         home = self.homes[operand]
         if home.rows is None:
-            place = None if operand in self.output_numbers else self._lies_at(operand)
+            place = self._lies_at(operand) if self._may_lie_elsewhere(operand) else None
             if place is None:
                 place = self._rows_memory(operand)
                 self.copy(operand, Strided(place, row_major(self.spec(operand).shape)))
@@ -302,6 +319,34 @@ class Lowering:
         if view is None or self.homes[operand].rows is not None:
             return Strided(self.rows(operand), row_major(spec.shape))
         return Strided(self.rows(view.base).further(view.offset * spec.dtype.itemsize), view.strides)
+
+    def in_memory_order(self, operand: RuntimeOperand) -> tuple[Ref, tuple[int, ...]]:
+        """Where the operand's elements lie without gaps, and its dimensions in the order in which they do.
+
+        That is as rows, or within another operand of which it is a view with other dimensions first.
+        """
+        shape, place = self.spec(operand).shape, self.strided(operand)
+        order = tuple(sorted(range(len(shape)), key=lambda dim: (-place.strides[dim], dim)))
+        if is_row_major([shape[dim] for dim in order], [place.strides[dim] for dim in order]):
+            return place.ref, order
+        return self.rows(operand), tuple(range(len(shape)))
+
+    def new_in_order(self, operand: RuntimeOperand, order: Sequence[int]) -> Ref:
+        """Memory for an output whose dimensions lie in the given order; it becomes a view where this is not its own."""
+        if tuple(order) == tuple(range(len(order))):
+            return self.new_rows(operand)
+        spec = self.spec(operand)
+        base = RuntimeOperand(f"{operand.name}.ordered", operand.producer)
+        self.specs[base] = spec.like(spec.shape[dim] for dim in order)
+        steps = row_major(self.spec(base).shape)
+        strides = tuple(steps[list(order).index(dim)] for dim in range(len(order)))
+        self.homes[operand] = Home(view=View(base, 0, strides))
+        return self.new_rows(base)
+
+    def _may_lie_elsewhere(self, operand: RuntimeOperand) -> bool:
+        """Whether the operand need not have memory of its own: all but outputs, and outputs that are another one reshaped."""
+        view, number = self.homes[operand].view, self.output_numbers.get(operand)
+        return number is None or (view is not None and self.output_numbers.get(view.base) == number)
 
     def _lies_at(self, operand: RuntimeOperand) -> Ref | None:
         """Where the operand lies in row-major order already, as part of another, or as an image of one pixel."""

@@ -15,7 +15,7 @@ _KINDS = {LogSoftmax: "log_softmax", Softmin: "softmin"}
 
 @lowers(Softmax, LogSoftmax, Softmin, layout=lambda lowering, operator: False)
 def lower_softmax(lowering: Lowering, operator: RuntimeOperator) -> bool:
-    """Row-major input and output."""
+    """In the order in which the input's elements lie; the output's lie in the same."""
     layer = operator.layer
     assert isinstance(layer, Softmax)
     source, output = operator.input_operands_seq[0], operator.output_operands[0]
@@ -24,7 +24,9 @@ def lower_softmax(lowering: Lowering, operator: RuntimeOperator) -> bool:
         return False
     axis = normalize_dim(layer.axis(len(lowering.spec(source).shape)), len(shape))
     kind = _KINDS.get(type(layer), "softmax")
+    place, order = lowering.in_memory_order(source)
+    shape, axis = tuple(shape[dim] for dim in order) or shape, order.index(axis) if order else 0
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     spec = SoftmaxSpec(outer, shape[axis], inner, kind, lowering.target.lanes)
-    lowering.add(spec, lowering.rows(source), lowering.new_rows(output))
+    lowering.add(spec, place, lowering.new_in_order(output, order))
     return True
