@@ -21,6 +21,12 @@ from kuiperinfer.errors import KuiperError
 from kuiperinfer.layers.base import DataDependent, apply, infer, map_value, spec_of
 from kuiperinfer.layers.binding import Constant, FromAttribute, FromInput, bind
 
+# Every element type that PyTorch calculates with.
+ALL_DTYPES = (
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+)  # fmt: skip
+
 # Largest difference relative to the output's largest magnitude.
 TOLERANCE = {"f32": 2e-6, "c64": 2e-6, "f64": 1e-13, "c128": 1e-13, "f16": 2e-3, "bf16": 1.6e-2}
 
@@ -212,6 +218,7 @@ def random(
 
 
 __all__ = [
+    "ALL_DTYPES",
     "Case",
     "assert_equal",
     "check",

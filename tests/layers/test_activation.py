@@ -9,22 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kuiperinfer.errors import DTypeError, InputError, KuiperError, ModelFileError, ShapeError
-from tests.layers.harness import Case, check, check_like_torch, random, run
-
-ALL_DTYPES = (
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
-)
+from tests.layers.harness import ALL_DTYPES, Case, check, check_like_torch, random, run
 
 # nn type, F type, PyTorch's function, parameters
 OPERATORS = [

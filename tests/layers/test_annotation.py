@@ -14,7 +14,7 @@ from kuiperinfer.layers.annotation import Annotation, DTypeLayer
 from kuiperinfer.layers.base import apply, infer
 from kuiperinfer.layers.binding import bind
 
-from .harness import assert_equal, random, to_numpy
+from .harness import ALL_DTYPES, assert_equal, random, to_numpy
 
 # Operator type and parameters as the converter writes them, and the call that it was.
 DROPPING: list[tuple[str, dict[str, Any], Callable[..., torch.Tensor]]] = [
@@ -34,8 +34,6 @@ DROPPING: list[tuple[str, dict[str, Any], Callable[..., torch.Tensor]]] = [
     ("F.log_softmax", {"dim": 1}, lambda x, d: F.log_softmax(x, 1, dtype=d)),
     ("F.softmin", {"dim": 1}, lambda x, d: F.softmin(x, 1, dtype=d)),
 ]
-DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.bool]
-DTYPES += [torch.complex64, torch.complex128]
 
 
 def layer_of(type_name: str, params: dict[str, Any], before: str | None, after: str | None, **rest: Any) -> DTypeLayer:
@@ -58,9 +56,9 @@ def test_dtype_is_read_from_the_annotations(
     type_name: str, params: dict[str, Any], function: Callable[..., torch.Tensor]
 ) -> None:
     checked = 0
-    for before in DTYPES:
+    for before in ALL_DTYPES:
         x = random(3, 5, dtype=before, low=1)
-        for wanted in (None, *DTYPES):
+        for wanted in (None, *ALL_DTYPES):
             try:
                 expected = to_numpy(function(x, wanted))
             except (RuntimeError, TypeError):

@@ -7,21 +7,8 @@ import torch
 
 from kuiperinfer.errors import DTypeError, InputError, KuiperError
 from kuiperinfer.layers.pointwise import BINARY, OWN, SUMS, UNARY
-from tests.layers.harness import Case, check, check_like_torch, random, run
+from tests.layers.harness import ALL_DTYPES, Case, check, check_like_torch, random, run
 
-DTYPES = (
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
-)
 ENDS = [
     math.nan,
     math.inf,
@@ -53,7 +40,7 @@ def in_torch(name):
 
 @pytest.mark.parametrize("name", [*UNARY, *OWN])
 def test_unary_dtypes(name):
-    for dtype in DTYPES:
+    for dtype in ALL_DTYPES:
         low = 1.1 if "acosh" in name or "arccosh" in name else 0.05
         high = 0.95 if any(part in name for part in ("asin", "acos", "arcsin", "arccos", "tanh")) and low < 1 else 5.0
         x = random(3, 5, dtype=dtype, low=low, high=high)
@@ -89,8 +76,8 @@ def test_lgamma_is_exact():
 
 @pytest.mark.parametrize("name", [*BINARY, *SUMS, "torch.div", "torch.divide"])
 def test_binary_dtypes(name):
-    for dtype in DTYPES:
-        for other in DTYPES:
+    for dtype in ALL_DTYPES:
+        for other in ALL_DTYPES:
             inputs = [random(3, 5, dtype=dtype, low=1, high=3), random(5, dtype=other, low=1, high=3, seed=3)]
             case = Case(name, in_torch(name), inputs)
             if dtype.is_complex or other.is_complex:
@@ -110,7 +97,7 @@ def test_binary_with_numbers(name):
 
 
 def test_pow():
-    for dtype in DTYPES:
+    for dtype in ALL_DTYPES:
         x = random(3, 5, dtype=dtype, low=1, high=3)
         check_like_torch(Case("torch.pow", lambda x: torch.pow(x, 2), [x], {"exponent": 2}, names=["input"]))
     x, y = random(3, 5, low=0.1), random(5)
@@ -129,7 +116,7 @@ def test_alpha(name, alpha):
 
 @pytest.mark.parametrize("mode", [None, "floor", "trunc"])
 def test_rounding_modes(mode):
-    for dtype in DTYPES:
+    for dtype in ALL_DTYPES:
         for other in (torch.int32, torch.float32):
             inputs = [random(40, dtype=dtype, low=-9, high=9), random(40, dtype=other, low=1, high=4, seed=3)]
             inputs[1][::2] *= -1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kuiperinfer.errors import KuiperError, ModelFileError, ShapeError
 
-from .harness import Case, check, check_like_torch, random, run
+from .harness import ALL_DTYPES, Case, check, check_like_torch, random, run
 
 INPUTS = {
     "3d": random(2, 3, 4),
@@ -26,10 +26,6 @@ INPUTS = {
     "no columns": torch.zeros(4, 0, 1),
     "strided": random(4, 6).t()[::2],
 }
-DTYPES = [
-    torch.float64, torch.float16, torch.bfloat16, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32,
-    torch.int64, torch.complex64, torch.complex128,
-]  # fmt: skip
 
 
 def reshape(*shape: int) -> tuple[str, dict[str, Any], Callable[..., Any]]:
@@ -87,7 +83,7 @@ def test_like_torch(label: str) -> None:
         check_like_torch(Case(kind, function, [INPUTS[label]], params))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     x = random(1, 3, 4, dtype=dtype)
     check(Case("Tensor.reshape", lambda x: x.reshape(4, 3), [x], {"shape": (4, -1)}))
