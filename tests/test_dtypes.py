@@ -16,8 +16,10 @@ from kuiperinfer.dtypes import (
     ALL,
     DType,
     broadcast_shapes,
+    cast,
     dtype_from_name,
     dtype_of,
+    largest_finite,
     narrow,
     promote,
     result_type,
@@ -94,6 +96,20 @@ def test_storage_goes_there_and_back(dtype: DType) -> None:
         bits = dtypes.to_bits(stored)
         assert bits.shape == ((2, 3, 2) if dtype is dtypes.c32 else (2, 3)) and bits.dtype == np.uint16
         assert dtypes.from_bits(bits, dtype).tobytes() == stored.tobytes()
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(ALL, ALL)), ids=str)
+def test_casts_between_stored_arrays(a: DType, b: DType) -> None:
+    stored = narrow(np.array([0, 1, 3, 2.75]).astype(a.compute), a)
+    found = cast(stored, b)
+    assert dtype_of(found) is b
+    assert (found is stored) == (a is b)
+    np.testing.assert_array_equal(widen(found), widen(narrow(widen(stored), b)))
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ALL if dtype.kind == "float"], ids=str)
+def test_largest_finite_number(dtype: DType) -> None:
+    assert largest_finite(dtype) == torch.finfo(getattr(torch, dtype.torch_names[0])).max
 
 
 def test_storage_without_arithmetic_cannot_be_mistaken() -> None:

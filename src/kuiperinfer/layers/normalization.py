@@ -35,6 +35,12 @@ def _expect_weights(input: TensorSpec, shape: Sequence[int], **weights: TensorSp
             raise DTypeError(f"{name}: expected dtype {input.dtype}, that of the input, found {weight.dtype}")
 
 
+def _expect_moments(input: TensorSpec, channels: int, mean: TensorSpec | None, variance: TensorSpec | None) -> None:
+    _expect_weights(input, (channels,), running_mean=mean, running_var=variance)
+    if (mean is None) != (variance is None):
+        raise InputError("running_mean and running_var: expected both or neither")
+
+
 def _expect_several(count: int, what: str, input: TensorSpec) -> None:
     if count == 1:
         raise ShapeError(f"expected more than one value per {what} to take moments of, found input {input}")
@@ -102,10 +108,8 @@ class BatchNorm(Layer):
         channels = input.shape[1]
         if self.num_features not in (None, channels):
             raise ShapeError(f"num_features={self.num_features}, but the input has {channels} channels: {input}")
-        statistics = {"running_mean": running_mean, "running_var": running_var}
-        _expect_weights(input, (channels,), **statistics, weight=weight, bias=bias)
-        if (running_mean is None) != (running_var is None):
-            raise InputError("running_mean and running_var: expected both or neither")
+        _expect_moments(input, channels, running_mean, running_var)
+        _expect_weights(input, (channels,), weight=weight, bias=bias)
         if self.training or running_mean is None:
             if self.eps == 0:
                 raise InputError("eps=0: moments of a batch may be 0, so that it has to be positive")
@@ -179,10 +183,8 @@ class InstanceNorm(Layer):
         channels, *size = input.shape if self.is_unbatched(input) else input.shape[1:]
         if weight is not None and self.num_features not in (None, channels):
             raise ShapeError(f"num_features={self.num_features}, but the input has {channels} channels: {input}")
-        statistics = {"running_mean": running_mean, "running_var": running_var}
-        _expect_weights(input, (channels,), **statistics, weight=weight, bias=bias)
-        if (running_mean is None) != (running_var is None):
-            raise InputError("running_mean and running_var: expected both or neither")
+        _expect_moments(input, channels, running_mean, running_var)
+        _expect_weights(input, (channels,), weight=weight, bias=bias)
         if self.use_input_stats or running_mean is None:
             _expect_several(math.prod(size), "channel and sample", input)
         return input.like()
