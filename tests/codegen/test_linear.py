@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from kuiperinfer.codegen.epilogue import MatrixEpilogue
-from kuiperinfer.codegen.kernels.matrix_product import MatrixProductSpec
+from kuiperinfer.codegen.kernels.matrix_product import MatrixProductSpec, pack_panels
 from kuiperinfer.codegen.layout import Matrix
 from kuiperinfer.codegen.objects import assembly_of
 from kuiperinfer.codegen.target import target_named
-from tests.codegen.running import check_graph, check_operator, kernels, random
+from tests.codegen.native import TARGETS, aligned, compile_specs
+from tests.codegen.running import assert_close, check_graph, check_operator, kernels, random
 
 # rows, depth, columns: around lane counts and tiles, and one large enough for several tasks
 SIZES = [
@@ -148,6 +149,36 @@ def test_transposed_operands_are_read_where_they_lie(left, right):
     assert kernels(plan) == ["MatrixProductSpec"]
 
 
+@pytest.mark.parametrize("inner", [64, 70])
+@pytest.mark.parametrize("right", [None, Matrix(45, 1), Matrix(1, 70)], ids=str)
+def test_blocks_of_the_inner_dimension(inner, right):
+    """Sums that wait in memory, as a long inner dimension has it."""
+    rows, columns = 19, 45
+    a, b = random(rows, inner), random(inner, columns, seed=1)
+    bias, added = random(columns, seed=2), random(rows, columns, seed=3)
+    for name in TARGETS:
+        lanes = target_named(name).lanes
+        bias_there = np.pad(bias, (0, -columns % lanes))
+        packed = pack_panels(b, 2, lanes) if right is None else b
+        layout = right
+        if right is not None and right.row == 1:
+            packed, layout = np.ascontiguousarray(b.T), Matrix(1, inner)
+        epilogue = MatrixEpilogue("relu(add(@0,@1))", (Matrix(columns),))
+        spec = MatrixProductSpec(
+            (), rows, inner, columns, Matrix(inner), layout, Matrix(columns), True, epilogue, lanes, 4, 2, 8, 2, 16
+        )
+        (run,) = compile_specs([spec], name)
+        out = np.empty((rows, columns), np.float32)
+        run(a, aligned(packed), aligned(bias_there), out, added)
+        assert_close(out, np.maximum(a @ b + bias + added, 0))
+
+
+def test_long_inner_dimensions_are_taken_in_blocks():
+    plan = check_operator("nn.Linear", *linear(40, 6000, 300), targets=TARGETS[-1:])
+    (step,) = plan.steps
+    assert step.spec.block < 6000
+
+
 # ------------------------------------------------------------------------------------------- fused expressions
 
 
@@ -216,6 +247,6 @@ def test_results_do_not_depend_on_threads():
 def test_aarch64_uses_vector_multiply_adds():
     target = target_named("aarch64")
     spec = MatrixProductSpec(
-        (), 12, 64, 64, Matrix(64), None, Matrix(64), True, MatrixEpilogue(), target.lanes, 6, 4, 12, 4
+        (), 12, 64, 64, Matrix(64), None, Matrix(64), True, MatrixEpilogue(), target.lanes, 6, 4, 12, 4, 64
     )
     assert assembly_of(spec.module("k", target), target).count("fmla\tv") >= 24

@@ -19,7 +19,7 @@ from .epilogue import MatrixEpilogue
 from .expressions import is_vectorizable
 from .homes import Ref, Strided, broadcast_strides, row_major
 from .kernels.direct_convolution import choose_tile
-from .kernels.matrix_product import MatrixProductSpec, pack_panels
+from .kernels.matrix_product import UNROLL, MatrixProductSpec, pack_panels
 from .layout import Matrix
 from .lowering import Lowering, as_float32, lowers
 from .target import Target
@@ -28,6 +28,8 @@ TASK_FLOPS = (
     16e6  # work of a task: long, since it asks for the weights of its next panels beforehand, but not for its first
 )
 TASKS = 8  # shares that a step should have at least
+_MOST_ROWS = 256  # of a task
+_MOST_GROUPS = 8  # of a task that keeps its sums in memory
 
 
 @dataclass(frozen=True)
@@ -149,15 +151,28 @@ def _merge(shape: Sequence[int], walks: Sequence[Sequence[int]]) -> tuple[tuple[
 
 def choose_shares(
     stack: int, rows: int, depth: int, groups: int, tile: tuple[int, int], target: Target
-) -> tuple[int, int]:
-    """(rows, groups of panels) of a task: rows that stay in the cache while the groups pass by, work enough, tasks enough."""
+) -> tuple[int, int, int]:
+    """(rows, groups of panels) of a task, and how much of the inner dimension it takes at a time.
+
+    Rows stay in the cache while groups pass by, there is work enough for a task, and there are tasks enough.
+    """
     tile_rows, tile_panels = tile
-    most = max(1, target.l2 // (2 * 4 * depth)) if depth else rows
-    shares = max(-(-rows // most), min(-(-rows // tile_rows), -(-TASKS // (stack * groups))))
+    width, room = tile_panels * target.lanes, target.l2 // 12  # in floats: a third of the cache
+    shares = min(-(-rows // tile_rows), max(-(-rows // _MOST_ROWS), -(-TASKS // (stack * groups))))
     task_rows = -(-rows // (shares * tile_rows)) * tile_rows
-    flops = 2 * min(task_rows, rows) * max(depth, 1) * tile_panels * target.lanes
+    flops = 2 * min(task_rows, rows) * depth * width
     wanted = -(-TASKS // (stack * -(-rows // task_rows)))
-    return task_rows, max(1, min(groups // wanted, round(TASK_FLOPS / flops)))
+    most = max(1, groups // wanted)
+    if rows <= tile_rows or min(task_rows, rows) * depth <= room:
+        return task_rows, min(most, max(1, round(TASK_FLOPS / flops))), depth
+    return task_rows, min(most, _MOST_GROUPS), choose_block(depth, room // max(task_rows, width))
+
+
+def choose_block(depth: int, most: int) -> int:
+    """The largest even share of a dimension that is not above `most`, or `most` where even shares are much smaller."""
+    shares = -(-depth // most)
+    even = next((count for count in range(shares, 2 * shares) if depth % (count * UNROLL) == 0), None)
+    return most // UNROLL * UNROLL if even is None else depth // even
 
 
 # ------------------------------------------------------------------------------------------- what rules share

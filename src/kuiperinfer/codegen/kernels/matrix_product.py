@@ -105,7 +105,8 @@ class MatrixProductSpec(KernelSpec):
 
     Arguments: left, right, bias where there is one, output, then those of the epilogue. Without a layout the right matrix is
     packed, see `pack_panels`, and one for the whole stack. The bias has one value a column, padded to whole panels. A task is
-    `task_rows` rows of `task_groups` groups of `tile_panels` panels.
+    `task_rows` rows of `task_groups` groups of `tile_panels` panels. Where `block` is less than the inner dimension, the task
+    takes so many elements of it at a time, for which its rows stay in the cache, and keeps its sums in its scratch memory.
     """
 
     stack: tuple[int, ...]
@@ -122,6 +123,7 @@ class MatrixProductSpec(KernelSpec):
     tile_panels: int
     task_rows: int
     task_groups: int
+    block: int
 
     @property
     def panels(self) -> int:
@@ -159,7 +161,12 @@ class MatrixProductSpec(KernelSpec):
 
     @property
     def scratch_floats(self) -> int:
-        return self.tile_rows * self.width + (self.depth * self.width if self.packs else 0)
+        return self._sums_floats + (self.block * self.width if self.packs else 0)
+
+    @property
+    def _sums_floats(self) -> int:
+        """Floats of the sums that are kept: those of a tile on their way to the epilogue, or those of the whole task."""
+        return self.width * (self.tile_rows if self.block == self.depth else self.task_rows * self.task_groups)
 
     @property
     def flops(self) -> int:
@@ -190,104 +197,186 @@ class MatrixProductSpec(KernelSpec):
         extra = self.epilogue.seek(code, extra, indices)
         first_row = code.mul(rows, self.task_rows)
         last_row = code.min(code.add(first_row, self.task_rows), self.rows)
-
-        def group(panel: Index, panels: int) -> None:
-            column = code.mul(panel, self.lanes)
-            matrix, step = self._right(code, right, panel, panels)
-            biases = None
-            if bias is not None:
-                biases = [code.load(code.at(bias, code.add(column, i * self.lanes))) for i in range(panels)]
-
-            def tile(row: Index, count: int) -> None:
-                self._emit_tile(code, (left, matrix, out, extra), step, biases, row, column, count, panels)
-
-            for_shares(code, first_row, last_row, self.rows, self.tile_rows, tile)
-
         first = code.mul(groups, self.task_groups * self.tile_panels)
         last = code.min(code.add(first, self.task_groups * self.tile_panels), self.panels)
-        for_shares(code, first, last, self.panels, self.tile_panels, group)
+        emit = self._emit_whole if self.block == self.depth else self._emit_blocks
+        emit(code, (left, right, bias, out, extra), (first_row, last_row), (first, last))
 
-    def _right(self, code: Code, right: Any, panel: Index, panels: int) -> tuple[Any, int]:
-        """Where the panels of a group lie, and the distance of their rows."""
+    def _emit_whole(
+        self, code: Code, operands: tuple[Any, ...], rows: tuple[Index, Index], panels: tuple[Index, Index]
+    ) -> None:
+        """A tile after the other, each with all of the inner dimension."""
+        left, right, bias, out, extra = operands
+
+        def group(panel: Index, count: int) -> None:
+            column = code.mul(panel, self.lanes)
+            matrix, step = self._right(code, right, panel, count, 0, self.depth)
+            biases = self._biases(code, bias, column, count)
+            following = code.at(matrix, self.depth * step) if self.right is None else None
+
+            def tile(row: Index, height: int) -> None:
+                place, shape = (row, column, 0), (height, count, self.depth)
+                sums = self._emit_tile(code, left, (matrix, step, following), biases * height, place, shape)
+                if not self.epilogue.text:
+                    for number in range(height):
+                        self._store(code, out, sums[number * count :][:count], code.add(row, number), column)
+                    return
+                # the expression is written once, for a loop over the tile's rows
+                for number, value in enumerate(sums):
+                    code.store(value, code.at(code.scratch, number * self.lanes))
+                self._finish(code, code.scratch, out, extra, (row, code.add(row, height)), column, count)
+
+            for_shares(code, *rows, self.rows, self.tile_rows, tile)
+
+        for_shares(code, *panels, self.panels, self.tile_panels, group)
+
+    def _emit_blocks(
+        self, code: Code, operands: tuple[Any, ...], rows: tuple[Index, Index], panels: tuple[Index, Index]
+    ) -> None:
+        """A block of the inner dimension after the other, each for all tiles, whose sums wait in memory."""
+        left, right, bias, out, extra = operands
+        height = code.sub(rows[1], rows[0])
+
+        def sums_of(panel: Index) -> Any:
+            """Where the sums of a group lie, row after row."""
+            return code.at(code.scratch, code.mul(code.sub(panel, panels[0]), self.lanes * self.task_rows))
+
+        def start(panel: Index, count: int) -> None:
+            biases = self._biases(code, bias, code.mul(panel, self.lanes), count)
+
+            def row(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                line = code.at(sums_of(panel), code.mul(number, count * self.lanes))
+                for i, value in enumerate(biases):
+                    code.store(value, code.at(line, i * self.lanes))
+                return ()
+
+            code.loop(0, height, 1, row, at_least_once=True)
+
+        def block(inner: Index, length: int) -> None:
+            def group(panel: Index, count: int) -> None:
+                column, kept = code.mul(panel, self.lanes), sums_of(panel)
+                matrix, step = self._right(code, right, panel, count, inner, length)
+                following = None
+                if self.right is None:  # the same block of the next group, or of the first group the next block
+                    again = self._right(code, right, panels[0], self.tile_panels, code.add(inner, length), length)[0]
+                    more = code.less(code.add(panel, count), panels[1])
+                    following = code.builder.select(more, code.at(matrix, self.depth * step), again)
+
+                def tile(row: Index, rows_there: int) -> None:
+                    place = code.at(kept, code.mul(code.sub(row, rows[0]), count * self.lanes))
+                    places = [code.at(place, i * self.lanes) for i in range(rows_there * count)]
+                    sums = [code.load(there) for there in places]
+                    shape = (rows_there, count, length)
+                    sums = self._emit_tile(code, left, (matrix, step, following), sums, (row, column, inner), shape)
+                    for value, there in zip(sums, places, strict=True):
+                        code.store(value, there)
+
+                for_shares(code, *rows, self.rows, self.tile_rows, tile)
+
+            for_shares(code, *panels, self.panels, self.tile_panels, group)
+
+        def end(panel: Index, count: int) -> None:
+            self._finish(code, sums_of(panel), out, extra, rows, code.mul(panel, self.lanes), count)
+
+        for_shares(code, *panels, self.panels, self.tile_panels, start)
+        for_shares(code, 0, self.depth, self.depth, self.block, block)
+        for_shares(code, *panels, self.panels, self.tile_panels, end)
+
+    def _biases(self, code: Code, bias: Any, column: Index, panels: int) -> list[Vector]:
+        if bias is None:
+            return [code.splat(0.0)] * panels
+        return [code.load(code.at(bias, code.add(column, i * self.lanes))) for i in range(panels)]
+
+    def _right(self, code: Code, right: Any, panel: Index, panels: int, inner: Index, length: int) -> tuple[Any, int]:
+        """Where the panels of a group lie for a block of the inner dimension, and the distance of their rows."""
+        width = panels * self.lanes
         if self.right is None:
-            return code.at(right, code.mul(panel, self.depth * self.lanes)), panels * self.lanes
-        column = code.mul(panel, self.lanes)
+            start = code.add(code.mul(panel, self.depth * self.lanes), code.mul(inner, width))
+            return code.at(right, start), width
+        column, block = code.mul(panel, self.lanes), code.at(right, code.mul(inner, self.right.row))
         if not self.packs:
-            return code.at(right, column), self.right.row
-        packed = code.at(code.scratch, self.tile_rows * self.width)
-        emit_packing(code, right, self.right, packed, self.depth, column, self.columns, panels)
-        return packed, panels * self.lanes
+            return code.at(block, column), self.right.row
+        packed = code.at(code.scratch, self._sums_floats)
+        emit_packing(code, block, self.right, packed, length, column, self.columns, panels)
+        return packed, width
+
+    def _last_panel(self, code: Code, column: Index, panels: int) -> Index | None:
+        """How many columns the last panel of a group has; None where all panels are full."""
+        if self.columns % self.lanes == 0:
+            return None
+        return code.min(code.sub(self.columns - (panels - 1) * self.lanes, column), self.lanes)
 
     def _emit_tile(
         self,
         code: Code,
-        operands: tuple[Any, Any, Any, Sequence[Any]],
-        right_row: int,
-        biases: Sequence[Vector] | None,
-        row: Index,
+        left: Any,
+        right: tuple[Any, int, Any],
+        start: Sequence[Vector],
+        place: tuple[Index, Index, Index],
+        shape: tuple[int, int, int],
+    ) -> list[Vector]:
+        """The sums of a tile of `shape` (rows, panels, inner elements) from a place (row, column, inner element) on.
+
+        `right` is where its panels lie, the distance of their rows, and where those lie that are needed next.
+        """
+        (row, column, inner), (rows, panels, length), (matrix, step, following) = place, shape, right
+        tile = Tile(rows, panels, length, self.left.row, self.left.column, step)
+        left = code.at(left, code.add(code.mul(row, self.left.row), code.mul(inner, self.left.column)))
+        in_place = self.right is not None and not self.packs
+        last = self._last_panel(code, column, panels) if in_place else None
+        ahead = None if following is None else self._prefetch(code, matrix, following, row, panels, length)
+        return tile.emit(code, left, matrix, start, last, ahead)
+
+    def _store(self, code: Code, out: Any, values: Sequence[Vector], row: Index, column: Index) -> None:
+        """One row of a tile."""
+        last = self._last_panel(code, column, len(values))
+        place = code.at(out, code.add(code.mul(row, self.output.row), column))
+        for panel, value in enumerate(values):
+            here = code.at(place, panel * self.lanes)
+            if last is not None and panel == len(values) - 1:
+                code.store_first(value, here, last)
+            else:
+                code.store(value, here)
+
+    def _finish(
+        self,
+        code: Code,
+        sums: Any,
+        out: Any,
+        extra: Sequence[Any],
+        rows: tuple[Index, Index],
         column: Index,
-        rows: int,
         panels: int,
     ) -> None:
-        left, right, out, extra = operands
-        last = code.min(code.sub(self.columns - (panels - 1) * self.lanes, column), self.lanes)
-        partial = last if self.columns % self.lanes else None
-        tile = Tile(rows, panels, self.depth, self.left.row, self.left.column, right_row)
-        sums = tile.emit(
-            code,
-            code.at(left, code.mul(row, self.left.row)),
-            right,
-            [code.splat(0.0)] * (rows * panels) if biases is None else list(biases) * rows,
-            None if self.right is None or self.packs else partial,
-            self._prefetch(code, right, row, panels) if self.right is None else None,
-        )
-        place = code.at(out, code.add(code.mul(row, self.output.row), column))
+        """The epilogue of rows whose sums lie in memory."""
+        last = self._last_panel(code, column, panels)
 
-        def store(values: Sequence[Vector], row: Index) -> None:
-            """One row of a tile."""
-            for panel, value in enumerate(values):
-                here = code.at(place, code.add(code.mul(row, self.output.row), panel * self.lanes))
-                if partial is not None and panel == panels - 1:
-                    code.store_first(value, here, partial)
-                else:
-                    code.store(value, here)
-
-        if not self.epilogue.text:
-            for number in range(rows):
-                store(sums[number * panels : (number + 1) * panels], number)
-            return
-        # the expression is written once, for a loop over the tile's rows
-        for number, value in enumerate(sums):
-            code.store(value, code.at(code.scratch, number * self.lanes))
-
-        def finish(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            line = code.at(code.scratch, code.mul(number, panels * self.lanes))
+        def finish(row: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            line = code.at(sums, code.mul(code.sub(row, rows[0]), panels * self.lanes))
             values = []
             for panel in range(panels):
-                value = code.load(code.at(line, panel * self.lanes))
-                there = code.add(column, panel * self.lanes)
-                count = partial if panel == panels - 1 else None
-                values.append(self.epilogue.emit(code, value, extra, code.add(row, number), there, count))
-            store(values, number)
+                value, there = code.load(code.at(line, panel * self.lanes)), code.add(column, panel * self.lanes)
+                values.append(self.epilogue.emit(code, value, extra, row, there, last if panel == panels - 1 else None))
+            self._store(code, out, values, row, column)
             return ()
 
-        code.loop(0, rows, 1, finish)
+        code.loop(*rows, 1, finish, at_least_once=True)
 
-    def _prefetch(self, code: Code, panels_at: Any, row: Index, panels: int) -> Callable[[Index], None]:
+    def _prefetch(
+        self, code: Code, panels_at: Any, following: Any, row: Index, panels: int, length: int
+    ) -> Callable[[Index], None]:
         """Asks for constant weights, which come from far away, in good time.
 
-        While the tiles of a group are calculated, they ask for the next group in equal shares; a lone tile, which takes little
+        While the tiles of a group are calculated, they ask for what follows in equal shares; a lone tile, which takes little
         time for much memory, asks for what it will need itself a little later.
         """
         floats = UNROLL * panels * self.lanes
         tiles = -(-min(self.task_rows, self.rows) // self.tile_rows)
         lines = max(1, -(-floats // (_LINE * tiles)))
-        ahead: Index = _AHEAD
+        start = code.at(panels_at, _AHEAD)
         if tiles > 1:
             number = code.div(code.mod(row, self.task_rows), self.tile_rows)
-            share = -(-self.depth // UNROLL) * lines * _LINE
-            ahead = code.add(self.depth * panels * self.lanes, code.mul(number, share))
-        start = code.at(panels_at, ahead)
+            start = code.at(following, code.mul(number, -(-length // UNROLL) * lines * _LINE))
 
         def emit(k: Index) -> None:
             place = code.at(start, code.mul(k, lines * _LINE // UNROLL))
