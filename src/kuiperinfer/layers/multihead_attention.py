@@ -73,7 +73,9 @@ class MultiheadAttention(AnnotatedLayer):
         attn_mask: TensorSpec | None = None,
         **weights: TensorSpec,
     ) -> tuple[TensorSpec, ...]:
-        operands, names = self.read_operands(inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask})
+        operands, names = self.read_operands(
+            inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask}
+        )
         named = dict(zip(names, operands, strict=True))
         self._check_operands(named)
         self._check_weights(weights)
@@ -92,7 +94,9 @@ class MultiheadAttention(AnnotatedLayer):
         attn_mask: Array | None = None,
         **weights: Array,
     ) -> tuple[Array, ...]:
-        operands, names = self.read_operands(inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask})
+        operands, names = self.read_operands(
+            inputs, {"query": query, "key": key, "value": value, "attn_mask": attn_mask}
+        )
         outputs = self.choose_outputs(names)
         without_keys = 0.0 if outputs == ("output",) else math.nan
         results = self._attend(dict(zip(names, operands, strict=True)), weights, without_keys)
