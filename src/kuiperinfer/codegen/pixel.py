@@ -6,12 +6,42 @@ from ..graph import RuntimeOperator
 from ..layers.base import Ints
 from ..layers.pixel import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from .homes import row_major
+from .kernels.pixel_shuffle import PixelShuffleSpec
 from .kernels.strided_copy import plan_copy
 from .lowering import Lowering, lowers
 from .views import data_operand
 
 
-@lowers(PixelShuffle, PixelUnshuffle, ChannelShuffle, layout=lambda lowering, operator: False, any_dtype=True)
+_MOST_FACTOR = 4  # of a shuffle between images: its square of vectors is in registers
+
+
+def _is_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """Whether both sides are images in memory: not where the blocks of the one with fewer channels would be half empty."""
+    layer, source = operator.layer, data_operand(operator)
+    if not lowering.is_image.get(source, False) or lowering.spec(source).ndim != 4:
+        return False
+    assert isinstance(layer, (PixelShuffle, PixelUnshuffle))
+    channels = min(lowering.spec(operand).shape[1] for operand in (source, operator.output_operands[0]))
+    return 1 < _factor(layer) <= _MOST_FACTOR and 2 * channels >= lowering.target.lanes
+
+
+def _factor(layer: PixelShuffle | PixelUnshuffle) -> int:
+    return layer.upscale_factor if isinstance(layer, PixelShuffle) else layer.downscale_factor
+
+
+@lowers(PixelShuffle, PixelUnshuffle, layout=_is_image, any_dtype=True)
+def lower_pixel_shuffle(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """Between images, or as a copy."""
+    layer = operator.layer
+    assert isinstance(layer, (PixelShuffle, PixelUnshuffle))
+    if not _is_image(lowering, operator):
+        return lower_shuffle(lowering, operator)
+    source, out = lowering.image(data_operand(operator)), lowering.new_image(operator.output_operands[0])
+    lowering.add(PixelShuffleSpec(source.layout, out.layout, _factor(layer)), source.ref, out.ref)
+    return True
+
+
+@lowers(ChannelShuffle, layout=lambda lowering, operator: False, any_dtype=True)
 def lower_shuffle(lowering: Lowering, operator: RuntimeOperator) -> bool:
     """One copy: the input's dimensions, split, in the order of the output."""
     layer, source, output = operator.layer, data_operand(operator), operator.output_operands[0]
