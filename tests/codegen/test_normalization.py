@@ -67,10 +67,10 @@ def test_instance_norm_of_rows():
 def image_graph(channels, norm, *, padding=1):
     """A normalisation between two convolutions."""
     kind, params, weights = norm
-    first = {"weight": random(channels, 3, 1, 1), "bias": random(channels)}
+    first = {"weight": random(channels, 3, 3, 3), "bias": random(channels)}
     second = {"weight": random(4, channels, 3, 3, seed=7)}
     return [
-        ("nn.Conv2d", "first", "x0", "h", {"bias": True}, first),
+        ("nn.Conv2d", "first", "x0", "h", {"bias": True, "padding": (1, 1)}, first),
         (kind, "norm", "h", "n", params, weights),
         ("nn.Conv2d", "second", "n", "y0", {"bias": False, "padding": (padding, padding)}, second),
     ]

@@ -56,6 +56,28 @@ def test_lengths_of_vectors(kind):
     check_operator("F.normalize", [np.zeros((3, 20), np.float32)], {"dim": (1,), "p": 2.0})
 
 
+@pytest.mark.parametrize("kind", ["torch.logsumexp", "torch.var", "torch.std", "torch.var_mean", "torch.std_mean"])
+def test_about_a_centre(kind):
+    outputs = 2 if "_mean" in kind else 1
+    for shape in ((4, 33), (2, 17, 20), (3, 5, 7, 9)):
+        for number, dim in enumerate(((0,), (1,), (-1,), (0, len(shape) - 1))):
+            params = {"dim": dim, "keepdim": bool(number % 2)}
+            if "logsumexp" not in kind:
+                params["correction"] = number % 3
+            plan = check_operator(kind, [50 + 10 * random(*shape)], params, outputs=outputs)
+            assert kernels(plan) == ["ReduceSpec", "ReduceSpec"]
+
+
+def test_logarithms_of_sums_of_numbers_that_are_none_or_infinite():
+    for x, dim in ((special(), 1), (special().T.copy(), 0)):
+        check_operator("torch.logsumexp", [x], {"dim": (dim,), "keepdim": False})
+
+
+def test_the_variance_of_one_number():
+    check_operator("torch.var", [random(3, 1)], {"dim": (1,), "unbiased": False})
+    check_operator("torch.var", [random(3, 1)], {"dim": (1,), "unbiased": True})
+
+
 def test_views_are_read_where_they_lie():
     lines = [("Tensor.permute", "p", "x0", "t", {"dims": (2, 0, 1)})]
     for axes in ((0,), (0, 2), (1, 2), (0, 1)):
@@ -73,9 +95,9 @@ def test_views_are_read_where_they_lie():
 @pytest.mark.parametrize("channels", [3, 16, 20])
 @pytest.mark.parametrize("keepdim", [True, False])
 def test_pixels_of_images(kind, channels, keepdim):
-    first = {"weight": random(channels, 3, 1, 1), "bias": random(channels)}
+    first = {"weight": random(channels, 3, 3, 3), "bias": random(channels)}
     lines = [
-        ("nn.Conv2d", "first", "x0", "h", {"bias": True}, first),
+        ("nn.Conv2d", "first", "x0", "h", {"bias": True, "padding": (1, 1)}, first),
         (kind, "op", "h", "m" if keepdim else "y0", {"dim": (2, 3), "keepdim": keepdim}),
     ]
     if keepdim:
@@ -87,7 +109,7 @@ def test_pixels_of_images(kind, channels, keepdim):
 
 def test_a_reduced_image_that_is_padded_again():
     lines = [
-        ("nn.Conv2d", "first", "x0", "h", {"bias": False}, {"weight": random(20, 3, 1, 1)}),
+        ("nn.Conv2d", "first", "x0", "h", {"bias": False}, {"weight": random(20, 3, 3, 3)}),
         ("torch.mean", "op", "h", "m", {"dim": (-1, -2), "keepdim": True}),
         ("nn.Conv2d", "second", "m", "y0", {"bias": False, "padding": (1, 1)}, {"weight": random(4, 20, 3, 3)}),
     ]
@@ -97,7 +119,7 @@ def test_a_reduced_image_that_is_padded_again():
 def test_other_dimensions_of_images():
     for dim in ((1,), (0, 1), (1, 2, 3), (2,)):
         lines = [
-            ("nn.Conv2d", "first", "x0", "h", {"bias": False}, {"weight": random(20, 3, 1, 1)}),
+            ("nn.Conv2d", "first", "x0", "h", {"bias": False}, {"weight": random(20, 3, 3, 3)}),
             ("torch.amax", "op", "h", "y0", {"dim": dim, "keepdim": True}),
         ]
         check_graph([random(2, 3, 6, 7)], lines, ["y0"], tolerance=1e-4)

@@ -11,7 +11,8 @@ from ..expression import Literal
 from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.distance import Normalize
 from ..layers.extremum import AMinMax, ArgMax, ArgMin, Max, Min
-from ..layers.reduction import AMax, AMin, Mean, Prod, Sum, reduced_axes
+from ..layers.reduction import AMax, AMin, LogSumExp, Mean, Prod, Sum, reduced_axes
+from ..layers.variance import DeviationAndMean, StandardDeviation, Variance, VarianceAndMean
 from ..layers.vector import Norm
 from .homes import Image, Ref, Strided, row_major
 from .kernels.map import MapOperand, plan_map
@@ -29,7 +30,12 @@ def _kind(layer: Any) -> str | None:
 
 
 def plan_reduction(
-    kind: str, shape: Sequence[int], strides: Sequence[int], axes: Sequence[int], lanes: int
+    kind: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    axes: Sequence[int],
+    lanes: int,
+    divisor: float | None = None,
 ) -> ReduceSpec | None:
     """The spec for strided elements; None where neighbours are nowhere consecutive."""
     dims = [(axis in axes, size, stride) for axis, (size, stride) in enumerate(zip(shape, strides, strict=True))]
@@ -37,7 +43,7 @@ def plan_reduction(
     reduced = [(size, stride) for is_reduced, size, stride in dims if is_reduced]
     reduced = _merge(sorted(reduced, key=lambda dim: -dim[1])) or [(1, 1)]
     if (kept and kept[-1][1] == 1) or reduced[-1][1] == 1:
-        return ReduceSpec(kind, tuple(kept), tuple(reduced), lanes)
+        return ReduceSpec(kind, tuple(kept), tuple(reduced), lanes, divisor)
     return None
 
 
@@ -52,16 +58,24 @@ def _merge(dims: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _add_reduction(lowering: Lowering, kind: str, source: RuntimeOperand, axes: Sequence[int], out: Ref) -> None:
+def _add_reduction(
+    lowering: Lowering,
+    kind: str,
+    source: RuntimeOperand,
+    axes: Sequence[int],
+    out: Ref,
+    centre: Sequence[Ref] = (),
+    divisor: float | None = None,
+) -> None:
     """Reads a view where it lies, unless nothing is consecutive there."""
     shape, lanes = lowering.spec(source).shape, lowering.target.lanes
     place = lowering.strided(source)
-    spec = plan_reduction(kind, shape, place.strides, axes, lanes)
+    spec = plan_reduction(kind, shape, place.strides, axes, lanes, divisor)
     if spec is None:
         place = Strided(lowering.rows(source), row_major(shape))
-        spec = plan_reduction(kind, shape, place.strides, axes, lanes)
+        spec = plan_reduction(kind, shape, place.strides, axes, lanes, divisor)
     assert spec is not None
-    lowering.add(spec, place.ref, out)
+    lowering.add(spec, place.ref, *centre, out)
 
 
 def _keeps_image(lowering: Lowering, operator: RuntimeOperator) -> bool:
@@ -103,6 +117,48 @@ def _add_pixels(lowering: Lowering, operator: RuntimeOperator, kind: str) -> Non
         batch, channels = image.layout.shape[:2]
         out = Image(lowering.new_rows(output), planar((batch, channels, 1, 1)))
     lowering.add(ImageReduceSpec(kind, image.layout, out.layout), image.ref, out.ref)
+
+
+# ------------------------------------------------------------------------------------------- about a centre
+
+
+@lowers(LogSumExp)
+def lower_logsumexp(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """About the largest element."""
+    layer: Any = operator.layer
+    return _add_centred(
+        lowering, operator, "max", "logsumexp", layer.axes(lowering.spec(operator.input_operands_seq[0]).ndim)
+    )
+
+
+@lowers(Variance, StandardDeviation, VarianceAndMean, DeviationAndMean)
+def lower_variance(lowering: Lowering, operator: RuntimeOperator) -> bool:
+    """About the mean, which may be asked for too."""
+    layer: Any = operator.layer
+    shape = lowering.spec(operator.input_operands_seq[0]).shape
+    axes = layer.axes(len(shape))
+    divisor = max(0.0, math.prod(shape[axis] for axis in axes) - layer.lost_degrees)
+    kind = "deviation" if isinstance(layer, (StandardDeviation, DeviationAndMean)) else "variance"
+    return _add_centred(lowering, operator, "mean", kind, axes, divisor)
+
+
+def _add_centred(
+    lowering: Lowering,
+    operator: RuntimeOperator,
+    centre: str,
+    kind: str,
+    axes: Sequence[int],
+    divisor: float | None = None,
+) -> bool:
+    source, outputs = operator.input_operands_seq[0], operator.output_operands
+    if 0 in lowering.spec(source).shape:
+        return False
+    between = lowering.temporary(lowering.spec(outputs[0]).nbytes)
+    if len(outputs) == 2:
+        between = lowering.new_rows(outputs[1])
+    _add_reduction(lowering, centre, source, axes, between)
+    _add_reduction(lowering, kind, source, axes, lowering.new_rows(outputs[0]), [between], divisor)
+    return True
 
 
 # ------------------------------------------------------------------------------------------- extremes and their places

@@ -48,11 +48,13 @@ class Variance(Reduction):
         deviation = input - mean
         squares = deviation.real**2 + deviation.imag**2 if np.iscomplexobj(deviation) else deviation**2
         total = np.sum(squares, axis=axes, keepdims=True)
-        variance = np.true_divide(total, max(0.0, count - self._correction()))
+        variance = np.true_divide(total, max(0.0, count - self.lost_degrees))
         shape = reduced_shape(input.shape, axes, self.keepdim)
         return variance.reshape(shape), mean.reshape(shape)
 
-    def _correction(self) -> float:
+    @property
+    def lost_degrees(self) -> float:
+        """What is subtracted from the number of elements before the squares are divided by it."""
         given = [value for value in (self.correction, self.unbiased) if value is not None]
         return float(given[0]) if given else 1.0
 

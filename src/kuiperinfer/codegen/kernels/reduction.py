@@ -12,8 +12,9 @@ from llvmlite import ir
 from ..builder import I32, I64, Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec
-from ..vector_math import Lanes
+from ..vector_math import Lanes, emit_function
 from .rows import Combine, fold_lanes, fold_range, fold_row, load_part, store_part
+from .softmax import exponential
 
 _TASK_ELEMENTS = 1 << 14
 
@@ -22,52 +23,78 @@ _TASK_ELEMENTS = 1 << 14
 class Kind:
     """What a reduction starts from, does with each element, joins partial results with, and does at the end.
 
-    `finish` gets the result and the number of elements. Joins and steps keep NaN, as PyTorch does.
+    `finish` gets the result, a divisor, and the centre: with `centred`, elements are differences from a number that each result
+    has of its own. Joins and steps keep NaN, as PyTorch does.
     """
 
     neutral: float
     step: Callable[[Code, Vector, Vector], Vector]
     combine: Callable[[Code], Combine]
-    finish: Callable[[Code, Vector, int], Vector] = lambda code, result, count: result
+    finish: Callable[[Code, Vector, float, Vector | None], Vector] = lambda code, result, divisor, centre: result
+    centred: bool = False
 
 
 def _add(code: Code, value: Vector, total: Vector) -> Vector:
     return code.builder.fadd(total, value)
 
 
+def _add_square(code: Code, value: Vector, total: Vector) -> Vector:
+    return code.fma(value, value, total)
+
+
 def _adding(code: Code) -> Combine:
     return code.builder.fadd
 
 
+def _divide(code: Code, total: Vector, divisor: float, centre: Vector | None = None) -> Vector:
+    return code.builder.fdiv(total, code.splat(divisor))
+
+
+def _root(code: Code, value: Vector) -> Vector:
+    return Lanes(code, value).sqrt().value
+
+
 KINDS: dict[str, Kind] = {
     "sum": Kind(0.0, _add, _adding),
-    "mean": Kind(0.0, _add, _adding, lambda code, x, count: code.builder.fdiv(x, code.splat(float(count)))),
+    "mean": Kind(0.0, _add, _adding, _divide),
     "prod": Kind(1.0, lambda code, x, total: code.builder.fmul(total, x), lambda code: code.builder.fmul),
     "max": Kind(-math.inf, lambda code, x, largest: code.maximum(x, largest), lambda code: code.maximum),
     "min": Kind(math.inf, lambda code, x, least: code.minimum(x, least), lambda code: code.minimum),
     "norm1": Kind(0.0, lambda code, x, total: code.builder.fadd(total, abs(Lanes(code, x)).value), _adding),
-    "norm2": Kind(
+    "norm2": Kind(0.0, _add_square, _adding, lambda code, x, divisor, centre: _root(code, x)),
+    "variance": Kind(0.0, _add_square, _adding, _divide, centred=True),
+    "deviation": Kind(
         0.0,
-        lambda code, x, total: code.fma(x, x, total),
+        _add_square,
         _adding,
-        lambda code, x, count: Lanes(code, x).sqrt().value,
+        lambda code, x, divisor, centre: _root(code, _divide(code, x, divisor)),
+        centred=True,
+    ),
+    "logsumexp": Kind(
+        0.0,
+        lambda code, x, total: code.builder.fadd(total, exponential(code, x)),
+        _adding,
+        lambda code, x, divisor, centre: code.builder.fadd(emit_function(code, "log", x), centre),
+        centred=True,
     ),
 }
 
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
-    """A number for each place of the kept dimensions, made of all elements along the reduced ones. Arguments: input, output.
+    """A number for each place of the kept dimensions, made of all elements along the reduced ones.
 
-    `kept` and `reduced` are (size, stride in floats). The output is dense, in the order of `kept`. The last of one of the two
-    has stride 1: a vector has neighbours along that, and is folded into one number where it is reduced. A task is a run of
-    outputs.
+    Arguments: input, the centres of the results where the kind has such, output. `kept` and `reduced` are (size, stride in
+    floats). The output is dense, in the order of `kept`. The last of one of the two has stride 1: a vector has neighbours along
+    that, and is folded into one number where it is reduced. Means and their like divide by `divisor`, or by the number of
+    elements. A task is a run of outputs.
     """
 
     kind: str
     kept: tuple[tuple[int, int], ...]
     reduced: tuple[tuple[int, int], ...]
     lanes: int
+    divisor: float | None = None
 
     @property
     def count(self) -> int:
@@ -112,58 +139,78 @@ class ReduceSpec(KernelSpec):
         return 4 * (self.count + 1) * self.outputs
 
     def emit(self, code: Code) -> None:
-        source, out = code.pointers(2)
+        source, *rest = code.pointers(2 + KINDS[self.kind].centred)
         first = code.mul(code.task, self.task_units)
         last = code.min(code.add(first, self.task_units), self.units)
         outer = self.kept[:-1] if self.across else self.kept
 
         def unit(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            rest, vector = code.divmod(number, self.vectors)
-            place, target = source, code.at(out, code.mul(rest, self.across or 1))
+            index, vector = code.divmod(number, self.vectors)
+            place = source
+            *centre, out = (code.at(pointer, code.mul(index, self.across or 1)) for pointer in rest)
             for size, stride in reversed(outer):
-                rest, index = code.divmod(rest, size)
-                place = code.at(place, code.mul(index, stride))
+                index, there = code.divmod(index, size)
+                place = code.at(place, code.mul(there, stride))
             if self.across:
                 column = code.mul(vector, self.lanes)
-                self._emit_across(code, code.at(place, column), code.at(target, column), column)
+                place, out, *centre = (code.at(pointer, column) for pointer in (place, out, *centre))
+                self._emit_across(code, place, centre, out, column)
             else:
-                result = self._finish(code, self._along(code, place))
-                code.store(code.builder.extract_element(result, ir.Constant(I32, 0)), target)
+                middle = self._centre(code, code.load_splat(centre[0])) if centre else None
+                result = self._finish(code, self._along(code, place, middle), middle)
+                code.store(code.builder.extract_element(result, ir.Constant(I32, 0)), out)
             return ()
 
         code.loop(first, last, 1, unit, at_least_once=True)
 
-    def _finish(self, code: Code, result: Vector) -> Vector:
-        return KINDS[self.kind].finish(code, result, self.count)
+    def _centre(self, code: Code, value: Vector) -> Vector:
+        """The centre itself, or 0 for an infinite one, from which differences would be none."""
+        infinite = code.builder.fcmp_ordered("==", abs(Lanes(code, value)).value, code.splat(math.inf))
+        return code.builder.select(infinite, code.splat(0.0), value) if self.kind == "logsumexp" else value
 
-    def _along(self, code: Code, place: Any) -> Vector:
+    def _finish(self, code: Code, result: Vector, centre: Vector | None) -> Vector:
+        divisor = float(self.count) if self.divisor is None else self.divisor
+        return KINDS[self.kind].finish(code, result, divisor, centre)
+
+    def _step(self, code: Code, place: Any, count: int | None, total: Vector, centre: Vector | None) -> Vector:
+        """The accumulator after a vector of elements; lanes that do not exist keep what they had."""
+        kind = KINDS[self.kind]
+        value = load_part(code, place, count, kind.neutral)
+        if centre is None:
+            return kind.step(code, value, total)
+        result = kind.step(code, code.builder.fsub(value, centre), total)
+        return result if count is None else code.builder.select(code.mask(count), result, total)
+
+    def _along(self, code: Code, place: Any, centre: Vector | None) -> Vector:
         """All reduced elements, in every lane."""
         kind = KINDS[self.kind]
         combine = kind.combine(code)
 
         def row(pointer: Any) -> Vector:
             def step(index: Index, count: int | None, total: Vector) -> Vector:
-                return kind.step(code, load_part(code, code.at(pointer, index), count, kind.neutral), total)
+                return self._step(code, code.at(pointer, index), count, total, centre)
 
             return fold_row(code, self.reduced[-1][0], step, kind.neutral, combine)
 
         return fold_lanes(code, self._outer(code, place, self.reduced[:-1], row), combine)
 
-    def _emit_across(self, code: Code, place: Any, target: Any, column: Index) -> None:
+    def _emit_across(self, code: Code, place: Any, centre: Sequence[Any], out: Any, column: Index) -> None:
         """A vector of results, of which the last of a row is a part."""
         kind = KINDS[self.kind]
 
         def emit(count: int | None) -> None:
+            middle = self._centre(code, load_part(code, centre[0], count)) if centre else None
+
             def line(pointer: Any) -> Vector:
                 size, stride = self.reduced[-1]
 
                 def step(index: Index, total: Vector) -> Vector:
-                    there = code.at(pointer, code.mul(index, stride))
-                    return kind.step(code, load_part(code, there, count, kind.neutral), total)
+                    return self._step(code, code.at(pointer, code.mul(index, stride)), count, total, middle)
 
                 return fold_range(code, size, step, kind.neutral, kind.combine(code))
 
-            store_part(code, self._finish(code, self._outer(code, place, self.reduced[:-1], line)), target, count)
+            result = self._outer(code, place, self.reduced[:-1], line)
+            store_part(code, self._finish(code, result, middle), out, count)
 
         whole, rest = divmod(self.across, self.lanes)
         if rest == 0:
@@ -230,7 +277,7 @@ class ImageReduceSpec(KernelSpec):
             return [kind.combine(code)(found, total[0])]
 
         (total,) = code.loop(0, layout.height, 1, row, [code.splat(kind.neutral)])
-        total = kind.finish(code, total, layout.height * layout.width)
+        total = kind.finish(code, total, float(layout.height * layout.width), None)
         to = self.output
         there = code.mul(block, layout.block // to.block * to.block_stride)
         target = code.at(out, code.add(code.add(code.mul(image, to.image), there), to.origin))
