@@ -21,7 +21,7 @@ from ..graph import UNKNOWN, RuntimeOperand, RuntimeOperator
 from ..layers import Layer
 from ..layers.binding import FromAttribute, FromInput
 from ..layers.shape import Flatten, Reshape, Squeeze, Unflatten, Unsqueeze
-from ..memory.aligned import aligned_empty
+from ..memory.pool import Pool
 from ..passes.fused import Fused
 from .homes import Buffer as Buffer
 from .homes import Home as Home
@@ -126,6 +126,7 @@ class Lowering:
     output_numbers: dict[RuntimeOperand, int] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
     operator: RuntimeOperator | None = None
+    _pool: Pool = field(default_factory=Pool)
     _cats: dict[RuntimeOperand, Image] = field(default_factory=dict)
     _cat_rows: dict[RuntimeOperand, Ref] = field(default_factory=dict)
 
@@ -486,8 +487,8 @@ class Lowering:
 
     def constant(self, data: Array) -> Ref:
         """Constant memory, such as packed weights; aligned for vector loads."""
-        if data.ctypes.data % 64:
-            aligned = aligned_empty(data.shape, data.dtype)
+        if data.ctypes.data % 64 or data.flags.owndata:  # what was made here moves together with the like
+            aligned = self._pool.take(data.shape, data.dtype)
             aligned[...] = data
             data = aligned
         return Ref(Buffer(Place.CONSTANT, data.nbytes, data=data))
