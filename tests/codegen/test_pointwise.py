@@ -55,3 +55,21 @@ def test_numbers_that_are_none_or_infinite():
     x = random(1, 3, 4, 20)
     x[0, 0, 1, 2], x[0, 2, 3, 4] = np.nan, np.inf
     check_graph([x], [("nn.ReLU", "before", "x0", "a"), conv(3, 1)], ["b"])
+
+
+@pytest.mark.parametrize("kind", ["linear", "conv"])
+def test_other_operands_that_are_views(kind):
+    """What is added to the product lies in another order."""
+    if kind == "linear":
+        made, x = ("nn.Linear", "conv", "x1", "b", {"bias": False}, {"weight": random(5, 6)}), random(4, 6)
+    else:
+        made, x = conv(3, 4, bias=False), random(1, 3, 5, 4)
+    shape = (1, 4, 5, 4) if kind == "conv" else (4, 5)
+    dims = (0, 1, 3, 2) if kind == "conv" else (1, 0)
+    lines = [
+        ("nn.Tanh", "before", "x1", "a"),
+        ("Tensor.permute", "view", "x0", "v", {"dims": dims}),
+        made,
+        ("pnnx.Expression", "after", "b v", "y", {"expr": "add(@0,@1)"}),
+    ]
+    check_graph([random(*(shape[dim] for dim in dims)), x], lines, ["y"])

@@ -193,9 +193,12 @@ def fused_formula(lowering: Lowering, operator: RuntimeOperator, formula: Formul
 
 
 def term(lowering: Lowering, value: RuntimeOperand | Array, shape: Sequence[int]) -> Term:
-    """An operand or a constant, broadcast to an output's shape."""
+    """An operand or a constant, broadcast to an output's shape; its columns follow one another, or are one."""
     place, own = _place(lowering, value)
-    return Term(place.ref, broadcast_strides(own, place.strides, len(shape)))
+    strides = broadcast_strides(own, place.strides, len(shape))
+    if strides and strides[-1] not in (0, 1) and not isinstance(value, np.ndarray):
+        return Term(lowering.rows(value), broadcast_strides(own, row_major(own), len(shape)))
+    return Term(place.ref, strides)
 
 
 def _place(lowering: Lowering, value: RuntimeOperand | Array) -> tuple[Strided, tuple[int, ...]]:

@@ -11,7 +11,6 @@ from .kernels.strided_copy import plan_copy
 from .lowering import Lowering, lowers
 from .views import data_operand
 
-
 _MOST_FACTOR = 4  # of a shuffle between images: its square of vectors is in registers
 
 

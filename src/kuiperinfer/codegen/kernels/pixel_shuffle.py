@@ -1,4 +1,4 @@
-"""Pixel shuffles between blocked images: r × r pixels of a block of channels are r × r blocks of one pixel, with lanes in turn."""
+"""Pixel shuffles between blocked images: r × r pixels of one block are r × r blocks of one pixel, with lanes in turn."""
 
 from __future__ import annotations
 
