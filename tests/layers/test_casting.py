@@ -7,11 +7,10 @@ import torch
 
 from kuiperinfer.errors import KuiperError
 
-from .harness import Case, assert_equal, check, check_like_torch, random, run
-from .test_shape import DTYPES
+from .harness import ALL_DTYPES, Case, assert_equal, check, check_like_torch, random, run
 
 NAN, INF = float("nan"), float("inf")
-ALL = [torch.float32, *DTYPES]
+ALL = [torch.float32, *ALL_DTYPES]
 WILD = torch.tensor([NAN, INF, -INF, 1e10, -1e10, 300.7, -1.5, 2.0**31, 1e20, 65536.5, -129.0, 3e38, 0.0, -0.0, 0.4])
 
 

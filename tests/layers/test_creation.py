@@ -12,11 +12,10 @@ import torch
 from kuiperinfer.errors import DTypeError, InputError, KuiperError, ShapeError
 from kuiperinfer.layers.creation import manual_seed
 
-from .harness import Case, check, check_like_torch, random, run
-from .test_shape import DTYPES
+from .harness import ALL_DTYPES, Case, check, check_like_torch, random, run
 
 NAN, INF = float("nan"), float("inf")
-ALL = [torch.float32, *DTYPES]
+ALL = [torch.float32, *ALL_DTYPES]
 SIZES: list[tuple[int, ...]] = [(), (3,), (2, 3), (0, 2), (-1, 2)]
 IGNORED = {"layout": None, "device": "cpu", "pin_memory": False, "requires_grad": False}
 

@@ -9,8 +9,7 @@ import torch
 
 from kuiperinfer.errors import InputError, KuiperError, ModelFileError, ShapeError
 
-from .harness import Case, check, check_like_torch, random, run
-from .test_shape import DTYPES
+from .harness import ALL_DTYPES, Case, check, check_like_torch, random, run
 
 T = torch.tensor
 X = random(3, 4)
@@ -114,7 +113,7 @@ def test_scatter_add_adds_up_what_is_named_twice() -> None:
         check(Case("torch.scatter_add", lambda x, i, s: x.scatter_add(0, i, s), [x, index, src], {"dim": 0}))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *DTYPES], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, *ALL_DTYPES], ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     x = random(3, 4, dtype=dtype)
     index = T([[0, 2, 1, 0]])

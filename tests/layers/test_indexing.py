@@ -14,8 +14,7 @@ from kuiperinfer.layers.annotation import Annotation
 from kuiperinfer.layers.base import apply
 from kuiperinfer.layers.binding import bind
 
-from .harness import Case, assert_equal, check, check_like_torch, random, run
-from .test_shape import DTYPES
+from .harness import ALL_DTYPES, Case, assert_equal, check, check_like_torch, random, run
 
 T = torch.tensor
 X = random(3, 4, 5)
@@ -78,7 +77,7 @@ def test_index(label: str) -> None:
         check_like_torch(Case("Tensor.index", reference_index, [x, indices], names=["input", "expr"]))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *DTYPES], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, *ALL_DTYPES], ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     x = random(3, 4, dtype=dtype)
     for indices in ([PAIR], [PAIR, PAIR], [T(1), T(2)], [MASK]):

@@ -9,8 +9,7 @@ import torch
 
 from kuiperinfer.errors import KuiperError
 
-from .harness import Case, check, check_like_torch, random, run
-from .test_shape import DTYPES
+from .harness import ALL_DTYPES, Case, check, check_like_torch, random, run
 
 EMPTY = torch.zeros(0)
 X = random(3, 4)
@@ -58,7 +57,7 @@ def test_cat_and_stack(label: str, dim: int) -> None:
     check_like_torch(Case("torch.stack", lambda t: torch.stack(as_tensors(t), dim), [items], {"dim": dim}))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     x = random(3, 4, dtype=dtype)
     check(Case("torch.cat", lambda a, b: torch.cat([a, b], 1), [x, x], {"dim": 1}))

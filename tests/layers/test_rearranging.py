@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from .harness import Case, check, check_like_torch, random
-from .test_shape import DTYPES, INPUTS
+from .harness import ALL_DTYPES, Case, check, check_like_torch, random
+from .test_shape import INPUTS
 
 OPERATORS: list[tuple[str, dict[str, Any], Callable[..., Any]]] = [
     *(
@@ -43,7 +43,7 @@ def test_like_torch(label: str) -> None:
         check_like_torch(Case(kind, function, [INPUTS[label]], params))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     x = random(3, 4, dtype=dtype)
     for kind, params, function in [

@@ -13,8 +13,8 @@ from kuiperinfer.errors import InputError, KuiperError, ModelFileError, ShapeErr
 from kuiperinfer.layers.annotation import Annotation
 from kuiperinfer.layers.binding import bind
 
-from .harness import Case, check, check_like_torch, random, run
-from .test_shape import DTYPES, INPUTS
+from .harness import ALL_DTYPES, Case, check, check_like_torch, random, run
+from .test_shape import INPUTS
 
 END = 2147483647
 FIRST = -2147483648
@@ -46,7 +46,7 @@ def test_one_dimension(bounds: tuple[Any, ...]) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     x = random(4, 5, dtype=dtype)
     part = random(2, 5, dtype=dtype, seed=1)
