@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..dtypes import Array
 from .aligned import ALIGNMENT, align, aligned_empty
 
-_CHUNK = 8 << 20  # bytes; NumPy asks for large pages from 4 MiB on
+_CHUNK = 64 << 20  # bytes, of which none takes memory before it is touched; NumPy asks for large pages from 4 MiB on
 
 
 class Pool:
