@@ -54,9 +54,9 @@ def test_masks(shape):
     named = ["query", "key", "value", "attn_mask"]
     added = 2 * random(*shape, seed=9)
     masked(named, [*operands(9, 20, 8), added])
-    masked(named, [*operands(9, 20, 8), added > 0])
+    masked(named, [*operands(9, 20, 8), added > 0], targets=TARGETS[-1:])
     added[added < 0] = -np.inf
-    masked(named, [*operands(9, 20, 8), added], {"is_causal": True})
+    masked(named, [*operands(9, 20, 8), added], {"is_causal": True}, targets=TARGETS[-1:])
 
 
 def test_a_query_without_keys_gets_zeros():
@@ -162,7 +162,8 @@ def test_masks_of_the_module(batch_first):
         [padding, query],
         [padding, mask > 1, query],
     ):
-        multihead(inputs, params, names=[*[None] * (len(inputs) - 1), "attn_mask"])
+        targets = TARGETS if batch_first else TARGETS[-1:]
+        multihead(inputs, params, names=[*[None] * (len(inputs) - 1), "attn_mask"], targets=targets)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -185,8 +186,9 @@ def test_added_keys(batch_first, added):
     query, key = random(2, 10, EMBED), random(2, 17, EMBED, seed=1)
     if not batch_first:
         query, key = (np.ascontiguousarray(x.swapaxes(0, 1)) for x in (query, key))
-    multihead([query], params, weights)
-    multihead([query, key], params, weights, outputs=2)
+    targets = TARGETS if batch_first else TARGETS[-1:]
+    multihead([query], params, weights, targets=targets)
+    multihead([query, key], params, weights, outputs=2, targets=targets)
     multihead([random(10, EMBED)], params, weights, targets=TARGETS[-1:])
     for mask in (random(10, 10), random(10, 10) > 0):
         order = [mask, query] if mask.dtype == bool else [query, mask]

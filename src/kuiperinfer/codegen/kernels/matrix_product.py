@@ -441,14 +441,21 @@ def emit_packing(
         return ()
 
     def transposed(k: Index, count: int) -> None:
-        for panel in range(panels):
+        def square(panel: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            shift = code.mul(panel, lanes)
             rows = []
             for lane in range(lanes):
-                there = code.min(code.add(column, panel * lanes + lane), columns - 1)
+                there = code.add(code.add(column, shift), lane)
+                if columns % (panels * lanes):
+                    there = code.min(there, columns - 1)
                 place = code.at(matrix, code.add(code.mul(there, layout.column), k))
                 rows.append(code.load(place) if count == lanes else code.load_first(place, count))
+            target = code.at(to, code.add(code.mul(k, panels * lanes), shift))
             for step, vector in enumerate(code.transpose(rows)[:count]):
-                code.store(vector, code.at(to, code.add(code.mul(code.add(k, step), panels * lanes), panel * lanes)))
+                code.store(vector, code.at(target, step * panels * lanes))
+            return ()
+
+        code.loop(0, panels, 1, square)
 
     if layout.column == 1:
         code.loop(0, depth, 1, copied)
