@@ -124,3 +124,13 @@ def test_anchors():
         ("Tensor.reshape", "flat", "j", "y", {"shape": (1, 90, 7)}),
     ]
     check_graph([random(1, 4, 5, 6)], lines, ["y"])
+
+
+def test_a_part_that_is_an_output_and_used_before():
+    """Its place within the concatenation is not memory that lasts."""
+    lines = [
+        conv("first", "x0", "a", 16, 5),
+        ("torch.cat", "cat", "a", "b", {"dim": 0}),
+        ("pnnx.Expression", "sum", "a b", "y", {"expr": "add(@0,mul(@1,2))"}),
+    ]
+    check_graph([random(2, 16, 4, 5)], lines, ["y", "a"])

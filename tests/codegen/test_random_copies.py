@@ -36,8 +36,11 @@ class Chain:
         source = self.draw(st.sampled_from(sorted(self.shapes)))
         shape = self.shapes[source]
         options = [self.reshape, self.permute, self.slice, self.select, self.concatenate, self.pad, self.flip, self.map]
+        options += [self.softmax, self.linear, self.stack, self.repeat]
+        if len(shape) > 2:
+            options += [self.convolve, self.convolve]
         if len(shape) == 4:
-            options += [self.convolve, self.convolve, self.pool, self.split]
+            options += [self.pool, self.split, self.resize, self.transposed, self.prelu]
         self.draw(st.sampled_from(options))(source, shape)
 
     def reshape(self, source: str, shape: tuple[int, ...]) -> None:
@@ -70,7 +73,9 @@ class Chain:
         dim = self.draw(st.integers(0, len(shape) - 1))
 
         def fits(other: tuple[int, ...]) -> bool:
-            return len(other) == len(shape) and all(a == b for i, (a, b) in enumerate(zip(other, shape, strict=True)) if i != dim)
+            return len(other) == len(shape) and all(
+                a == b for i, (a, b) in enumerate(zip(other, shape, strict=True)) if i != dim
+            )
 
         fitting = sorted(name for name, other in self.shapes.items() if fits(other))
         names = self.draw(st.lists(st.sampled_from(fitting), min_size=1, max_size=3))
@@ -97,7 +102,11 @@ class Chain:
         if shape[-1] + before + after < 1:
             return
         amounts = (before, after, above, 0)[: 2 * min(len(shape), 2)]
-        target = [*shape[:-2], shape[-2] + above, shape[-1] + before + after] if len(shape) > 1 else [shape[-1] + before + after]
+        target = (
+            [*shape[:-2], shape[-2] + above, shape[-1] + before + after]
+            if len(shape) > 1
+            else [shape[-1] + before + after]
+        )
         value = self.draw(st.sampled_from([0.0, 1.5]))
         self.add("F.pad", source, target, {"pad": amounts, "mode": "constant", "value": value})
 
@@ -112,9 +121,48 @@ class Chain:
 
     def convolve(self, source: str, shape: tuple[int, ...]) -> None:
         filters, size = self.draw(st.sampled_from([1, 5, 16, 32, 40])), self.draw(st.sampled_from([1, 3]))
-        weight = random(filters, shape[1], size, size) / np.float32(size * shape[1] ** 0.5)
-        params = {"bias": False, "padding": (size // 2, size // 2), "groups": 1}
-        self.add("nn.Conv2d", source, (shape[0], filters, *shape[2:]), params, {"weight": weight})
+        ndim = len(shape) - 2
+        weight = random(filters, shape[1], *[size] * ndim) / np.float32(size * shape[1] ** 0.5)
+        params = {"bias": False, "padding": (size // 2,) * ndim, "groups": 1}
+        self.add(f"nn.Conv{ndim}d", source, (shape[0], filters, *shape[2:]), params, {"weight": weight})
+
+    def transposed(self, source: str, shape: tuple[int, ...]) -> None:
+        if max(shape[2:]) > 24:
+            return
+        filters, size = self.draw(st.sampled_from([3, 16])), self.draw(st.sampled_from([2, 3]))
+        weight = random(shape[1], filters, size, size) / np.float32(size * shape[1] ** 0.5)
+        target = (shape[0], filters, *(2 * (n - 1) + size for n in shape[2:]))
+        self.add(
+            "nn.ConvTranspose2d", source, target, {"bias": False, "stride": (2, 2), "groups": 1}, {"weight": weight}
+        )
+
+    def resize(self, source: str, shape: tuple[int, ...]) -> None:
+        target = (self.draw(st.integers(1, 9)), self.draw(st.integers(1, 9)))
+        params = {"size": target, "mode": self.draw(st.sampled_from(["nearest", "bilinear", "area"]))}
+        self.add("F.interpolate", source, (*shape[:2], *target), params)
+
+    def prelu(self, source: str, shape: tuple[int, ...]) -> None:
+        self.add("nn.PReLU", source, shape, {}, {"weight": random(shape[1])})
+
+    def softmax(self, source: str, shape: tuple[int, ...]) -> None:
+        self.add("F.softmax", source, shape, {"dim": self.draw(st.integers(0, len(shape) - 1))})
+
+    def linear(self, source: str, shape: tuple[int, ...]) -> None:
+        features = self.draw(st.sampled_from([1, 7, 16, 20]))
+        weight = random(features, shape[-1]) / np.float32(shape[-1] ** 0.5)
+        self.add("nn.Linear", source, (*shape[:-1], features), {"bias": False}, {"weight": weight})
+
+    def stack(self, source: str, shape: tuple[int, ...]) -> None:
+        same = sorted(name for name, other in self.shapes.items() if other == shape)
+        if len(shape) < 4:
+            names = self.draw(st.lists(st.sampled_from(same), min_size=1, max_size=3))
+            dim = self.draw(st.integers(0, len(shape)))
+            self.add("torch.stack", " ".join(names), [*shape[:dim], len(names), *shape[dim:]], {"dim": dim})
+
+    def repeat(self, source: str, shape: tuple[int, ...]) -> None:
+        if np.prod(shape) < 2000:
+            sizes = tuple(self.draw(st.integers(1, 2)) for _ in shape)
+            self.add("Tensor.repeat", source, [a * b for a, b in zip(shape, sizes, strict=True)], {"sizes": sizes})
 
     def pool(self, source: str, shape: tuple[int, ...]) -> None:
         params = {"kernel_size": (3, 3), "stride": (1, 1), "padding": (1, 1)}

@@ -135,7 +135,11 @@ def _join_rows(lowering: Lowering, operator: RuntimeOperator) -> bool:
         if home.rows == place:
             continue
         lowering.copy(part, Strided(place, strides))
-        if home.rows is None and is_row_major(lowering.spec(part).shape, strides):
+        if (
+            home.rows is None
+            and part not in lowering.output_numbers
+            and is_row_major(lowering.spec(part).shape, strides)
+        ):
             home.rows = place
     return True
 

@@ -151,7 +151,15 @@ class Lowering:
         for leaf in self.outputs:
             if isinstance(self.specs[leaf], TensorSpec) and not self.homes[leaf].is_object:
                 self.operator = leaf.producer
-                self.rows(leaf)
+                self._bring_out(leaf)
+
+    def _bring_out(self, leaf: RuntimeOperand) -> None:
+        """Brings an output to memory that lasts: its own, an input's or a constant's."""
+        rows = self.rows(leaf)
+        if rows.buffer.place is Place.ARENA and self.spec(leaf).size:
+            strides, memory = row_major(self.spec(leaf).shape), self._rows_memory(leaf)
+            self._copy_rows(leaf, Strided(rows, strides), Strided(memory, strides))
+            self.homes[leaf].rows = memory
 
     def _lower(self, operator: RuntimeOperator) -> None:
         if self._is_known(operator):
@@ -381,9 +389,12 @@ class Lowering:
                 if projected is not None:
                     self._copy_image(base.image, strided_planar(shape, projected), to.ref)
                     return
-        source = self.strided(operand)
-        kind = spec.dtype.itemsize
-        self.add(plan_copy(spec.shape, source.strides, to.strides, kind, self.target.lanes), source.ref, to.ref)
+        self._copy_rows(operand, self.strided(operand), to)
+
+    def _copy_rows(self, operand: RuntimeOperand, source: Strided, to: Strided) -> None:
+        spec = self.spec(operand)
+        copy = plan_copy(spec.shape, source.strides, to.strides, spec.dtype.itemsize, self.target.lanes)
+        self.add(copy, source.ref, to.ref)
 
     def _copy_image(self, image: Image, layout: ImageLayout, to: Ref) -> None:
         """Brings an image to planar memory."""
