@@ -1,6 +1,8 @@
 """What is known beforehand is calculated beforehand."""
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kuiperinfer.runtime.session import Session
 from kuiperinfer.runtime.team import team
@@ -93,3 +95,41 @@ def test_random_numbers_are_drawn_in_every_run():
     session = Session(plan, 1)
     first, second = (session.run([random(3)], team())[0] for _ in range(2))
     assert not np.array_equal(first, second)
+
+
+def test_shapes_that_hang_on_data_stay_unknown():
+    lines = [
+        constant("a", np.arange(6, dtype=np.float32)),
+        ("torch.gt", "positive", "a", "m", {"other": 2.0}),
+        ("torch.masked_select", "some", "a m", "s"),
+        ("torch.sum", "sum", "s", "t", {"keepdim": False}),
+        ("pnnx.Expression", "add", "x0 t", "y0", {"expr": "add(@0,@1)"}),
+    ]
+    check_passes([random(3)], lines, ["y0"])
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_random_graphs(data):
+    """Constants and an input, which expressions, permutations and joins mix in any way."""
+    names, lines = ["x0"], []
+    for number in range(data.draw(st.integers(1, 8))):
+        target = f"v{number}"
+        kind = data.draw(st.sampled_from(["constant", "constant", "add", "neg", "transpose", "chunk", "ones"]))
+        a, b = (data.draw(st.sampled_from(names)) for _ in range(2))
+        if kind == "constant":
+            lines.append(constant(target, random(4, 4, seed=number)))
+        elif kind == "add":
+            lines.append(("pnnx.Expression", f"o{number}", f"{a} {b}", target, {"expr": "add(@0,mul(@1,0.5))"}))
+        elif kind == "neg":
+            lines.append(("torch.neg", f"o{number}", a, target))
+        elif kind == "transpose":
+            lines.append(("torch.transpose", f"o{number}", a, target, {"dim0": 0, "dim1": 1}))
+        elif kind == "ones":
+            lines.append(("torch.ones_like", f"o{number}", a, target))
+        else:
+            lines.append(("torch.chunk", f"o{number}", a, f"p{number} q{number}", {"chunks": 2, "dim": 0}))
+            lines.append(("torch.cat", f"c{number}", f"q{number} p{number}", target, {"dim": 0}))
+        names.append(target)
+    outputs = data.draw(st.lists(st.sampled_from(names[1:]), min_size=1, max_size=3, unique=True))
+    check_passes([random(4, 4)], lines, outputs, data.draw(st.sampled_from(["", "fold_constants"])))

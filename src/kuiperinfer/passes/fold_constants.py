@@ -42,6 +42,8 @@ def _is_small(operator: RuntimeOperator, specs: Specs) -> bool:
 def _values_of(operator: RuntimeOperator, specs: Specs, values: dict[RuntimeOperand, Any]) -> tuple[Any, ...] | None:
     """The outputs' values; None where they are not known beforehand."""
     outputs = [specs[operand] for operand in operator.output_operands]
+    if any(spec is UNKNOWN for spec in outputs):
+        return None  # nothing that was inferred from these shapes would be true any more
     if outputs and all(isinstance(spec, TensorSpec) and spec.value is not None for spec in outputs):
         return tuple(spec.value for spec in outputs)
     known = dict(values)
