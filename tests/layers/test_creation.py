@@ -74,6 +74,16 @@ def test_values_in_every_dtype(value: Any) -> None:
         check_like_torch(Case("Tensor.masked_fill", lambda x, m: x.masked_fill(m, value), [x, mask], {"value": value}))
 
 
+def test_the_smallest_float_as_files_have_it() -> None:
+    smallest = torch.finfo(torch.float32).min
+    given = {"value": -3.40282347e38}
+    mask = torch.tensor([True, False])
+    check(Case("Tensor.masked_fill", lambda x, m: x.masked_fill(m, smallest), [torch.zeros(2), mask], given))
+    check(Case("Tensor.fill", lambda x: torch.full_like(x, smallest), [torch.zeros(2)], given))
+    with pytest.raises(DTypeError, match=r"the number -3\.4028236e\+38 is out of the range of f32"):
+        run(Case("Tensor.fill", torch.zeros_like, [torch.zeros(2)], {"value": -3.4028236e38}))
+
+
 @pytest.mark.filterwarnings("ignore:Casting complex values")
 def test_values_that_are_tensors() -> None:
     for dtype in (torch.float32, torch.int32, torch.uint8, torch.bool, torch.complex64):
