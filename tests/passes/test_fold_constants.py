@@ -97,7 +97,7 @@ def test_random_numbers_are_drawn_in_every_run():
     assert not np.array_equal(first, second)
 
 
-def test_shapes_that_hang_on_data_stay_unknown():
+def test_constants_tell_shapes_that_hang_on_data():
     lines = [
         constant("a", np.arange(6, dtype=np.float32)),
         ("torch.gt", "positive", "a", "m", {"other": 2.0}),
@@ -105,7 +105,8 @@ def test_shapes_that_hang_on_data_stay_unknown():
         ("torch.sum", "sum", "s", "t", {"keepdim": False}),
         ("pnnx.Expression", "add", "x0 t", "y0", {"expr": "add(@0,@1)"}),
     ]
-    check_passes([random(3)], lines, ["y0"])
+    assert check_passes([random(3)], lines, ["y0"]) == ["pnnx.Attribute", "pnnx.Expression"]
+    assert kernels(check_graph([random(3)], lines, ["y0"])) == ["MapSpec"]
 
 
 @given(st.data())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, dtype_of
-from ..graph import UNKNOWN, RuntimeAttribute, RuntimeOperand, RuntimeOperator
+from ..graph import UNKNOWN, RuntimeAttribute, RuntimeOperand, RuntimeOperator, infer_shapes
 from ..graph.execution import run_operator
 from ..layers.binding import FromInput, bind
 from ..layers.creation import FilledLike, FullLike, NewFilled, NewFull
@@ -17,7 +17,19 @@ _MOST_BYTES = 64 << 20  # a constant larger than this is calculated in each run,
 
 
 def fold_constants(operators: list[RuntimeOperator], specs: Specs) -> list[RuntimeOperator]:
-    """Runs what hangs on weights, parameters and shapes alone, once."""
+    """Runs what hangs on weights, parameters and shapes alone, once; a constant may tell the shapes of more."""
+    while True:
+        folded = _fold(operators, specs)
+        if folded == operators:
+            return operators
+        operators = folded
+        inputs = {
+            operator.name: specs[operator.output_operands[0]] for operator in operators if operator.type == "pnnx.Input"
+        }
+        specs.update(infer_shapes(operators, inputs))
+
+
+def _fold(operators: list[RuntimeOperator], specs: Specs) -> list[RuntimeOperator]:
     values: dict[RuntimeOperand, Any] = {}
     kept: list[RuntimeOperator] = []
     for operator in operators:
@@ -43,7 +55,7 @@ def _values_of(operator: RuntimeOperator, specs: Specs, values: dict[RuntimeOper
     """The outputs' values; None where they are not known beforehand."""
     outputs = [specs[operand] for operand in operator.output_operands]
     if any(spec is UNKNOWN for spec in outputs):
-        return None  # nothing that was inferred from these shapes would be true any more
+        return None  # until the constants before it have told its shape
     if outputs and all(isinstance(spec, TensorSpec) and spec.value is not None for spec in outputs):
         return tuple(spec.value for spec in outputs)
     known = dict(values)
