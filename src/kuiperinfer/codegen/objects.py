@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -14,6 +15,8 @@ from .target import Target
 
 # LLVM and llvmlite share process-wide state: one compilation at a time.
 _LOCK = threading.RLock()
+
+_MANY_REGISTERS = 32  # enough for all addresses of a loop
 
 
 def compile_module(module: ir.Module | str, target: Target) -> bytes:
@@ -25,7 +28,8 @@ def compile_module(module: ir.Module | str, target: Target) -> bytes:
         try:
             parsed = llvm.parse_assembly(str(module))
             parsed.verify()
-            return bytes(target.machine().emit_object(parsed))
+            with _loop_strength_reduction(target.registers < _MANY_REGISTERS):
+                return bytes(target.machine().emit_object(parsed))
         except RuntimeError as error:
             raise CompileError(f"LLVM refuses the module: {error}") from error
 
@@ -35,7 +39,22 @@ def assembly_of(module: ir.Module | str, target: Target) -> str:
     with _LOCK:
         parsed = llvm.parse_assembly(str(module))
         parsed.verify()
-        return str(target.machine().emit_assembly(parsed))
+        with _loop_strength_reduction(target.registers < _MANY_REGISTERS):
+            return str(target.machine().emit_assembly(parsed))
+
+
+@contextlib.contextmanager
+def _loop_strength_reduction(wanted: bool) -> Iterator[None]:
+    """A pass of LLVM's code generator switched on or off, and on again for whoever else uses LLVM in this process.
+
+    It takes almost half of the time of code generation. Where registers are scarce it makes convolutions faster by 3 to 5 %,
+    with 32 vector registers nothing.
+    """
+    llvm.set_option("", f"-disable-lsr={'false' if wanted else 'true'}")
+    try:
+        yield
+    finally:
+        llvm.set_option("", "-disable-lsr=false")
 
 
 class Library:
