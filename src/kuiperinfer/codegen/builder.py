@@ -175,10 +175,10 @@ class Code:
         signature = ir.FunctionType(ir.VoidType(), [value.type, PTR, I32, mask.type])
         self.builder.call(self._intrinsic(name, signature), [value, pointer, _alignment(value.type.element), mask])
 
-    def prefetch(self, pointer: ir.Value) -> None:
-        """Asks for the cache line of an address, which need not be one that may be read."""
+    def prefetch(self, pointer: ir.Value, *, soon: bool = True) -> None:
+        """Asks for the cache line of an address, which need not be one that may be read; into the first cache where `soon`."""
         kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-        read, keep, data = (ir.Constant(I32, number) for number in (0, 3, 1))
+        read, keep, data = (ir.Constant(I32, number) for number in (0, 3 if soon else 1, 1))
         self.builder.call(self._intrinsic("llvm.prefetch.p0", kind), [pointer, read, keep, data])
 
     def mask(self, count: Index) -> ir.Value:

@@ -28,7 +28,7 @@ TASK_FLOPS = (
     16e6  # work of a task: long, since it asks for the weights of its next panels beforehand, but not for its first
 )
 TASKS = 8  # shares that a step should have at least
-_MOST_ROWS = 256  # of a task
+_MOST_ROWS = 128  # of a task: more at a stride of a power of two would not all fit the ways of a cache
 _MOST_GROUPS = 8  # of a task that keeps its sums in memory
 
 
@@ -157,15 +157,17 @@ def choose_shares(
     Rows stay in the cache while groups pass by, there is work enough for a task, and there are tasks enough.
     """
     tile_rows, tile_panels = tile
-    width, room = tile_panels * target.lanes, target.l2 // 12  # in floats: a third of the cache
+    width = tile_panels * target.lanes
     shares = min(-(-rows // tile_rows), max(-(-rows // _MOST_ROWS), -(-TASKS // (stack * groups))))
     task_rows = -(-rows // (shares * tile_rows)) * tile_rows
     flops = 2 * min(task_rows, rows) * depth * width
     wanted = -(-TASKS // (stack * -(-rows // task_rows)))
     most = max(1, groups // wanted)
-    if rows <= tile_rows or min(task_rows, rows) * depth <= room:
+    # measured: panels of twice the first cache, and rows of a third of the second one
+    block = min(target.l1 // (2 * width), target.l2 // (12 * task_rows))
+    if rows <= tile_rows or depth <= 1.5 * block:
         return task_rows, min(most, max(1, round(TASK_FLOPS / flops))), depth
-    return task_rows, min(most, _MOST_GROUPS), choose_block(depth, room // max(task_rows, width))
+    return task_rows, min(most, _MOST_GROUPS), choose_block(depth, block)
 
 
 def choose_block(depth: int, most: int) -> int:

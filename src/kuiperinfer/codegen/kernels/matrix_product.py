@@ -381,7 +381,7 @@ class MatrixProductSpec(KernelSpec):
         def emit(k: Index) -> None:
             place = code.at(start, code.mul(k, lines * _LINE // UNROLL))
             for line in range(lines):
-                code.prefetch(code.at(place, line * _LINE))
+                code.prefetch(code.at(place, line * _LINE), soon=tiles == 1)
 
         return emit
 
