@@ -22,9 +22,12 @@ PUBLIC = {
     "unregister",
     "DType",
     "TensorSpec",
+    # tensors
+    "Tensor",
     # modules
     "dtypes",
     "pnnx",
+    "tensor",
     # the graph, under the names of the course
     "RuntimeGraph",
     "RuntimeOperator",

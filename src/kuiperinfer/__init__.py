@@ -22,7 +22,7 @@ from .settings import settings
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import dtypes, pnnx
+    from . import dtypes, pnnx, tensor
     from .dtypes import DType, TensorSpec
     from .graph import (
         LayerRegisterer,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from .layers import Layer, register, unregister
     from .runtime import Model, ValueInfo, load
+    from .tensor import Tensor
 
 __all__ = [
     "load",
@@ -45,8 +46,10 @@ __all__ = [
     "unregister",
     "DType",
     "TensorSpec",
+    "Tensor",
     "dtypes",
     "pnnx",
+    "tensor",
     "RuntimeGraph",
     "RuntimeOperator",
     "RuntimeOperand",
@@ -81,6 +84,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "RuntimeParameter",
     ),
     "runtime": ("Model", "ValueInfo", "load"),
+    "tensor": ("Tensor",),
     "vision": (),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
