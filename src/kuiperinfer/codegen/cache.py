@@ -14,13 +14,13 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import InputError
 from ..settings import debug_print, settings
 from .objects import Library, assembly_of, compile_module
-from .spec import KernelSpec
+from .spec import KernelSpec, generator_digest
 from .target import Target
 
 _MAGIC = b"kuiperinfer object 1\n"
@@ -72,18 +72,32 @@ def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
     """The kernels of the given names, linked: from the cache where it has them, else compiled and put there."""
     directory = cache_directory()
     objects: dict[str, bytes] = {}
-    made = 0
+    missing: dict[str, KernelSpec] = {}
     for name, spec in specs.items():
         _print_code(name, spec, target)
         code = _read(directory, name)
         if code is None:
-            code = compile_module(spec.module(name, target), target)
-            _write(directory, name, code)
-            made += 1
-        objects[name] = code
-    if made:
+            missing[name] = spec
+        else:
+            objects[name] = code
+    for name, spec in missing.items():
+        objects[name] = compile_module(spec.module(name, target), target)
+        _write(directory, name, objects[name])
+    if missing:
         _prune(directory)
     return Library(list(objects.values()), list(objects), target)
+
+
+def load_source(kind: str, source: str, functions: Sequence[str], target: Target) -> Library:
+    """The functions of a module that is given as text, from the cache or compiled and put there; `kind` begins its name."""
+    directory = cache_directory()
+    text = f"{source}|{target!r}|{generator_digest()}"
+    name = f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    code = _read(directory, name)
+    if code is None:
+        code = compile_module(source, target)
+        _write(directory, name, code)
+    return Library([code], functions, target)
 
 
 def _print_code(name: str, spec: KernelSpec, target: Target) -> None:

@@ -7,21 +7,33 @@ takes less than the host has, so that all of these are tested on one machine. `a
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import hashlib
+import platform
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import llvmlite.binding as llvm
+from typing import Any
 
 from ..errors import CompileError, did_you_mean
 from ..settings import settings
 
-llvm.initialize_all_targets()
-llvm.initialize_all_asmprinters()
+
+@functools.cache
+def llvm() -> Any:
+    """LLVM, ready to make code. It is loaded when it is needed: a process that finds all its code in the cache never does."""
+    import llvmlite.binding as binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
 
 
 @dataclass(frozen=True)
 class Target:
-    """`lanes` float32 values fill a vector, `registers` vectors fit the register file; caches in bytes, a core's share."""
+    """`lanes` float32 values fill a vector, `registers` vectors fit the register file; caches in bytes, a core's share.
+
+    LLVM itself knows what the host is: its `features` are a digest that tells this processor from others.
+    """
 
     name: str
     triple: str
@@ -38,10 +50,15 @@ class Target:
         """Bytes of one vector register."""
         return self.lanes * 4
 
-    def machine(self) -> llvm.TargetMachine:
+    def machine(self) -> Any:
         """LLVM's target machine: full optimisation in the code generator, no pass pipeline before it."""
-        made = llvm.Target.from_triple(self.triple)
-        return made.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default")
+        cpu, features = self.cpu, self.features
+        if self.name.startswith("host"):
+            host = llvm().get_host_cpu_features()
+            wide = "-prefer-256-bit" if self.name.endswith("v4") else ""
+            cpu, features = llvm().get_host_cpu_name(), ",".join(part for part in (host.flatten(), wide) if part)
+        made = llvm().Target.from_triple(self.triple)
+        return made.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
 
 
 def _cache_bytes(level: int, default: int) -> int:
@@ -83,30 +100,50 @@ def target_named(name: str) -> Target:
 
 def _host() -> Target:
     """The processor at hand, as the operating system lets it be used."""
-    features = llvm.get_host_cpu_features()
-    triple = llvm.get_default_triple()
-    if triple.startswith("aarch64"):
+    features = _host_features()
+    if platform.machine() in ("aarch64", "arm64"):
         level = "aarch64"
-    elif all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
+    elif {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= features:
         level = "x86-64-v4"
-    elif features.get("avx2") and features.get("fma"):
+    elif {"avx2", "fma"} <= features:
         level = "x86-64-v3"
     else:
         level = "x86-64-v2"
-    base = target_named(level)
-    return Target(
-        f"host-{level}",
-        triple,
-        llvm.get_host_cpu_name(),
-        ",".join(part for part in (features.flatten(), "-prefer-256-bit") if part)
-        if "v4" in level
-        else features.flatten(),
-        base.lanes,
-        base.registers,
-        base.fma,
-        base.l1,
-        base.l2,
-    )
+    on_linux = sys.platform.startswith("linux")
+    base, identity = target_named(level), hashlib.sha256(" ".join(sorted(features)).encode()).hexdigest()
+    triple = base.triple if on_linux else llvm().get_default_triple()
+    return replace(base, name=f"host-{level}", triple=triple, cpu="host", features=identity)
+
+
+def _host_features() -> frozenset[str]:
+    """What the processor is and can do, in the words of the operating system, or else of LLVM."""
+    words: set[str] = set()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if not key.strip():  # the next processor begins
+                    break
+                if key.strip() in _IDENTITY:
+                    words.add(line.strip())
+                if key.strip() in ("flags", "Features"):
+                    words.update(value.split())
+    except OSError:
+        words.update(name for name, there in llvm().get_host_cpu_features().items() if there)
+        words.add(llvm().get_host_cpu_name())
+    return frozenset(words)
+
+
+# Of a processor in /proc/cpuinfo, on x86-64 and on AArch64: what LLVM takes its name from.
+_IDENTITY = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU variant",
+    "CPU part",
+)
 
 
 def current_target() -> Target:

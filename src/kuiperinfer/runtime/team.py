@@ -21,7 +21,8 @@ import threading
 
 import numpy as np
 
-from ..codegen.objects import Library, compile_module
+from ..codegen.cache import load_source
+from ..codegen.objects import Library
 from ..codegen.target import target_named
 from ..dtypes import Array
 from ..memory.aligned import align, aligned_empty
@@ -252,7 +253,7 @@ def _native() -> Library:
         waiting=_WAITING, sleeping=_SLEEPING, running=_RUNNING, left=_LEFT, quit=_QUIT,
         pause=pause, sleep=sleep, wake=wake, timeout=timeout,
     )  # fmt: skip
-    return Library([compile_module(source, target)], ("run_alone", "run_member", "serve", "move"), target)
+    return load_source("team", source, ("run_alone", "run_member", "serve", "move"), target)
 
 
 def allowed_cpus() -> int:
