@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import CompileError
-from ..memory.aligned import align
+from ..memory import align
 
 _HEADER = struct.Struct("<16s2HL3QL6H")
 # name, type, flags, address, offset, size, link, info, alignment, size of an entry

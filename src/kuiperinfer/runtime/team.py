@@ -25,7 +25,7 @@ from ..codegen.cache import load_source
 from ..codegen.objects import Library
 from ..codegen.target import target_named
 from ..dtypes import Array
-from ..memory.aligned import align, aligned_empty
+from ..memory import align, aligned_empty
 from ..settings import settings
 
 IDLE_SECONDS = 20
