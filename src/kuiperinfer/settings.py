@@ -36,6 +36,7 @@ class SettingValues:
     target: str = "host"  # what code is made for: host, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
     cache: bool = True  # keep object code on disk
     cache_dir: str = ""  # where; empty for the user's cache directory
+    memory_cache: int = 256 << 20  # bytes of freed memory kept to be handed out again
     threads: int = 0  # 0: as many as the process may use
     precision: str = "fast"  # "exact" turns Winograd off
     passes_off: str = ""  # names of passes to leave out, separated by commas; "all" for all

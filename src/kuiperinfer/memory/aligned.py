@@ -10,32 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dtypes import Array
-from ..errors import ResourceLimitError
-
-ALIGNMENT = 64  # bytes of a cache line, and of the widest vector register
+from .allocator import ALIGNMENT, allocator
 
 
-def align(size: int, alignment: int = ALIGNMENT) -> int:
-    """`size` rounded up to a multiple of `alignment`."""
-    return -(-size // alignment) * alignment
-
-
-def aligned_empty(shape: int | Sequence[int], dtype: npt.DTypeLike, alignment: int = ALIGNMENT) -> Array:
+def aligned_empty(
+    shape: int | Sequence[int], dtype: npt.DTypeLike, alignment: int = ALIGNMENT, *, lasting: bool = False
+) -> Array:
     """An uninitialised C-contiguous array whose address is a multiple of `alignment` (a power of two).
 
-    Raises `ResourceLimitError` where the system has no such memory left.
+    Its memory comes from the process's allocator; `lasting` memory is not counted as a leak. Raises `ResourceLimitError`
+    where the system has no such memory left.
     """
     assert alignment > 0 and alignment & (alignment - 1) == 0, f"alignment {alignment} is not a power of two"
     dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
     element = np.dtype(dtype)
     size = math.prod(dimensions) * element.itemsize
-    try:
-        raw: npt.NDArray[Any] = np.empty(size + alignment, np.uint8)
-    except (MemoryError, ValueError) as error:  # ValueError: larger than an address
-        raise ResourceLimitError(f"not enough memory for an array of {size:,} bytes") from error
-    start = -raw.ctypes.data % alignment
-    array: Array = np.ndarray(dimensions, element, buffer=raw, offset=start)
-    return array
+    if alignment <= ALIGNMENT:
+        return np.ndarray(dimensions, element, allocator.allocate(size, lasting=lasting))
+    raw = allocator.allocate(size + alignment, lasting=lasting)
+    return np.ndarray(dimensions, element, raw, -int(raw.ctypes.data) % alignment)
 
 
 def lock(array: Array) -> Array:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dtypes import Array
-from .aligned import ALIGNMENT, align, aligned_empty
+from .aligned import aligned_empty
+from .allocator import ALIGNMENT, align
 
 _CHUNK = 64 << 20  # bytes, of which none takes memory before it is touched; NumPy asks for large pages from 4 MiB on
 

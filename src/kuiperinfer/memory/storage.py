@@ -6,7 +6,7 @@ from typing import Any
 
 from ..dtypes import Array
 from ..errors import ResourceLimitError
-from .aligned import aligned_empty
+from .allocator import allocator
 
 
 class Block:
@@ -16,13 +16,21 @@ class Block:
     puts off reading the bytes, and has to be asked before they change.
     """
 
-    __slots__ = ("__weakref__", "data", "exposed", "readers", "version")
+    __slots__ = ("__weakref__", "_address", "data", "exposed", "readers", "version")
 
     def __init__(self, data: Array, exposed: bool = False) -> None:
         self.data = data
         self.version = 0
         self.exposed = exposed
         self.readers: Any = None
+        self._address: int | None = None
+
+    @property
+    def address(self) -> int:
+        """Where the first byte is in memory."""
+        if self._address is None:
+            self._address = int(self.data.ctypes.data)
+        return self._address
 
 
 class Storage:
@@ -31,7 +39,7 @@ class Storage:
     __slots__ = ("block", "offset")
 
     def __init__(self, nbytes: int) -> None:
-        self.block = Block(aligned_empty(nbytes, "u1"))
+        self.block = Block(allocator.allocate(nbytes))
         self.offset = 0
 
     @staticmethod
@@ -74,7 +82,7 @@ class Storage:
     @property
     def address(self) -> int:
         """Where the storage begins in memory."""
-        return int(self.block.data.ctypes.data) + self.offset
+        return self.block.address + self.offset
 
     def __repr__(self) -> str:
         return f"Storage(nbytes={self.nbytes}, offset={self.offset}, version={self.version})"

@@ -294,7 +294,7 @@ class Team:
         self._lock = threading.Lock()
         self._local = threading.local()
         self._threads: dict[int, threading.Thread] = {}
-        self._control = aligned_empty((_SLOTS + 64 * _MOST_MEMBERS,), np.uint8)
+        self._control = aligned_empty((_SLOTS + 64 * _MOST_MEMBERS,), np.uint8, lasting=True)
         self._control[:] = 0
         self._words = self._control.view(np.int32)
         self._job = self._control[_JOB : _JOB + 40].view(np.int64)
@@ -345,7 +345,7 @@ class Team:
         """Scratch memory for all members, kept by the calling thread."""
         kept: Array | None = getattr(self._local, "scratch", None)
         if kept is None or kept.nbytes < nbytes:
-            kept = self._local.scratch = aligned_empty((max(nbytes, 64),), np.uint8)
+            kept = self._local.scratch = aligned_empty((max(nbytes, 64),), np.uint8, lasting=True)
         return kept
 
     def stop(self) -> None:
