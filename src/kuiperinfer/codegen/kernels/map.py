@@ -155,7 +155,7 @@ class MapSpec(KernelSpec):
 # ------------------------------------------------------------------------------------------- elements
 
 
-def _to_float(code: Code, value: Any, dtype: DType) -> Any:
+def to_float(code: Code, value: Any, dtype: DType) -> Any:
     """Integers or bools, one or a vector, as float32."""
     if dtype is f32:
         return value
@@ -165,7 +165,7 @@ def _to_float(code: Code, value: Any, dtype: DType) -> Any:
 
 
 def _load_number(code: Code, place: Any, dtype: DType) -> Any:
-    return _to_float(code, code.builder.load(place, typ=ELEMENTS[dtype], align=dtype.itemsize), dtype)
+    return to_float(code, code.builder.load(place, typ=ELEMENTS[dtype], align=dtype.itemsize), dtype)
 
 
 def _load(code: Code, place: Any, operand: MapOperand, count: int) -> Vector:
@@ -173,9 +173,9 @@ def _load(code: Code, place: Any, operand: MapOperand, count: int) -> Vector:
     element, stride, lanes = ELEMENTS[operand.dtype], operand.strides[-1], code.target.lanes
     if stride == 1 and count == lanes:
         kind = ir.VectorType(element, lanes)
-        return _to_float(code, code.builder.load(place, typ=kind, align=operand.dtype.itemsize), operand.dtype)
+        return to_float(code, code.builder.load(place, typ=kind, align=operand.dtype.itemsize), operand.dtype)
     if stride == 1:
-        return _to_float(code, code.load_first(place, count, element=element), operand.dtype)
+        return to_float(code, code.load_first(place, count, element=element), operand.dtype)
     vector = code.splat(0.0)
     for lane in range(count):
         number = _load_number(code, code.at(place, lane * stride, element), operand.dtype)
