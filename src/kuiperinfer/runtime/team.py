@@ -1,9 +1,11 @@
 """The thread team: one a process, sized by what the process may use, made when it is first needed and again after a fork.
 
-A Python thread enters native code once per run, and all members walk the same table of steps. The tasks of a step are claimed
-from an atomic counter; between steps stands a barrier that spins for a moment and then yields. Between runs the members
-wait inside native code, first spinning, then on a futex, because waking a Python thread is slow; after `IDLE_SECONDS`
-they leave, and are made anew when they are needed.
+A Python thread enters native code once per run, and all members walk the same table of steps. A step's tasks are dealt out:
+each member claims those of its own range first, which mostly are the neighbours of what it did in the step before and so lie
+in its cache, and then helps others with theirs. A step ends when all of its tasks are done, not when all members have
+come by: a member that the system has put aside holds up nobody unless it was in the middle of a task. Between runs the
+members wait inside native code, first spinning, then on a futex, because waking a Python thread is slow; after
+`IDLE_SECONDS` they leave, and are made anew when they are needed.
 
 Results do not depend on the number of threads: a task's work does not change with who does it.
 """
@@ -30,10 +32,14 @@ from ..settings import settings
 
 IDLE_SECONDS = 20
 
-# The control block, an i32 a cache line: what is written often by one must not lie beside what others read.
-_ARRIVED, _PHASE, _NEXT, _JOB, _SLOTS = 0, 64, 128, 192, 256
-# The job: i64 table, first, last, scratch, bytes of scratch a member; i32 members. A slot is an i32, what a member does:
+# A slot, one a member, each a cache line: i32 state, then the member's job, which is written before its state says RUNNING:
+# i64 table, first, last, scratch, progress; i32 members.
+_SLOT, _STATE, _JOB = 64, 0, 8
 _WAITING, _SLEEPING, _CLAIMED, _RUNNING, _LEFT, _QUIT = 1, 2, 3, 4, 5, 6
+# Progress, for each step of the job: a cache line with the number of tasks done, one a member with those claimed of its range.
+_LINE = 64
+_HELPED = 3  # how many other members' ranges a member looks through
+_PATIENCE = 4096  # how often a run looks whether a member has come back from the run before, until it does without
 _MOST_MEMBERS = 256
 
 _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
@@ -75,28 +81,72 @@ exit:
   ret void
 }}
 
-; All members meet; the last one resets the task counter and lets the others go.
-define internal void @barrier(ptr %team, i32 %members) {{
+; One member's share of the steps [first, last) of a table.
+define void @run_member(ptr %table, i64 %first, i64 %last, ptr %scratch, ptr %progress, i64 %member, i64 %members) {{
 entry:
-  %phase.at = getelementptr i8, ptr %team, i64 {phase}
-  %phase = load atomic i32, ptr %phase.at acquire, align 4
-  %arrived.at = getelementptr i8, ptr %team, i64 {arrived}
-  %before = atomicrmw add ptr %arrived.at, i32 1 acq_rel
-  %all = sub i32 %members, 1
-  %last = icmp eq i32 %before, %all
-  br i1 %last, label %release, label %spin
-release:
-  store atomic i32 0, ptr %arrived.at release, align 4
-  %next.at = getelementptr i8, ptr %team, i64 {next}
-  store atomic i32 0, ptr %next.at release, align 4
-  %following = add i32 %phase, 1
-  store atomic i32 %following, ptr %phase.at release, align 4
-  ret void
+  %lines = add i64 %members, 1
+  %stride = mul i64 %lines, {line}
+  %most = add i64 {helped}, 1
+  %fewer = icmp slt i64 %members, %most
+  %looked = select i1 %fewer, i64 %members, i64 %most
+  %round = sub i64 %members, 1
+  br label %step
+step:
+  %s = phi i64 [%first, %entry], [%s.next, %step.end]
+  %done.at = phi ptr [%progress, %entry], [%done.next, %step.end]
+  %row = mul i64 %s, 24
+  %fn.at = getelementptr i8, ptr %table, i64 %row
+  %fn = load ptr, ptr %fn.at
+  %n.at = getelementptr i8, ptr %fn.at, i64 8
+  %n = load i64, ptr %n.at
+  %args.at = getelementptr i8, ptr %fn.at, i64 16
+  %args = load ptr, ptr %args.at
+  br label %range
+range:
+  %r = phi i64 [0, %step], [%r.next, %range.end]
+  %did = phi i64 [0, %step], [%did.now, %range.end]
+  %whose.on = add i64 %member, %r
+  %whose.over = sub i64 %whose.on, %members
+  %wraps = icmp sge i64 %whose.over, 0
+  %whose = select i1 %wraps, i64 %whose.over, i64 %whose.on
+  %low.n = mul i64 %whose, %n
+  %low.up = add i64 %low.n, %round
+  %low = udiv i64 %low.up, %members
+  %high.up = add i64 %low.up, %n
+  %high = udiv i64 %high.up, %members
+  %line = add i64 %whose, 1
+  %line.at = mul i64 %line, {line}
+  %claimed.at = getelementptr i8, ptr %done.at, i64 %line.at
+  %seen = load atomic i64, ptr %claimed.at monotonic, align 8
+  %seen.task = add i64 %low, %seen
+  %some = icmp slt i64 %seen.task, %high
+  br i1 %some, label %claim, label %range.end
+claim:
+  %did.so.far = phi i64 [%did, %range], [%did.more, %task]
+  %claimed = atomicrmw add ptr %claimed.at, i64 1 monotonic
+  %t = add i64 %low, %claimed
+  %mine = icmp slt i64 %t, %high
+  br i1 %mine, label %task, label %range.end
+task:
+  call void %fn(ptr %args, i64 %t, ptr %scratch)
+  %did.more = add i64 %did.so.far, 1
+  br label %claim
+range.end:
+  %did.now = phi i64 [%did, %range], [%did.so.far, %claim]
+  %r.next = add i64 %r, 1
+  %others = icmp slt i64 %r.next, %looked
+  br i1 %others, label %range, label %report
+report:
+  %any = icmp sgt i64 %did.now, 0
+  br i1 %any, label %add, label %spin
+add:
+  %before = atomicrmw add ptr %done.at, i64 %did.now acq_rel
+  br label %spin
 spin:
-  %k = phi i32 [0, %entry], [%k.next, %again]
-  %now = load atomic i32, ptr %phase.at acquire, align 4
-  %done = icmp ne i32 %now, %phase
-  br i1 %done, label %exit, label %wait
+  %k = phi i32 [0, %report], [0, %add], [%k.next, %again]
+  %done = load atomic i64, ptr %done.at acquire, align 8
+  %over = icmp eq i64 %done, %n
+  br i1 %over, label %step.end, label %wait
 wait:
   {pause}
   %k.next = add i32 %k, 1
@@ -107,63 +157,19 @@ yield:
   br label %again
 again:
   br label %spin
-exit:
-  ret void
-}}
-
-; One member's share of the job in the control block.
-define void @run_member(ptr %team, i64 %member) {{
-entry:
-  %table.at = getelementptr i8, ptr %team, i64 {job}
-  %table = load ptr, ptr %table.at
-  %first.at = getelementptr i8, ptr %table.at, i64 8
-  %first = load i64, ptr %first.at
-  %last.at = getelementptr i8, ptr %table.at, i64 16
-  %last = load i64, ptr %last.at
-  %scratch.at = getelementptr i8, ptr %table.at, i64 24
-  %scratch.all = load ptr, ptr %scratch.at
-  %share.at = getelementptr i8, ptr %table.at, i64 32
-  %share = load i64, ptr %share.at
-  %members.at = getelementptr i8, ptr %table.at, i64 40
-  %members = load i32, ptr %members.at
-  %mine = mul i64 %share, %member
-  %scratch = getelementptr i8, ptr %scratch.all, i64 %mine
-  %next.at = getelementptr i8, ptr %team, i64 {next}
-  br label %step
-step:
-  %s = phi i64 [%first, %entry], [%s.next, %step.end]
-  %row = mul i64 %s, 24
-  %fn.at = getelementptr i8, ptr %table, i64 %row
-  %fn = load ptr, ptr %fn.at
-  %n.at = getelementptr i8, ptr %fn.at, i64 8
-  %n = load i64, ptr %n.at
-  %args.at = getelementptr i8, ptr %fn.at, i64 16
-  %args = load ptr, ptr %args.at
-  br label %claim
-claim:
-  %t32 = atomicrmw add ptr %next.at, i32 1 acq_rel
-  %t = zext i32 %t32 to i64
-  %some = icmp slt i64 %t, %n
-  br i1 %some, label %task, label %step.end
-task:
-  call void %fn(ptr %args, i64 %t, ptr %scratch)
-  br label %claim
 step.end:
-  call void @barrier(ptr %team, i32 %members)
   %s.next = add i64 %s, 1
-  %again = icmp slt i64 %s.next, %last
-  br i1 %again, label %step, label %exit
+  %done.next = getelementptr i8, ptr %done.at, i64 %stride
+  %more = icmp slt i64 %s.next, %last
+  br i1 %more, label %step, label %exit
 exit:
   ret void
 }}
 
 ; What a member's thread does until it is told to quit or has been idle for long: wait for its slot to say RUNNING, and
 ; do its share.
-define void @serve(ptr %team, i64 %member) {{
+define void @serve(ptr %slot.at, i64 %member) {{
 entry:
-  %slot.offset = mul i64 %member, 64
-  %slots.at = getelementptr i8, ptr %team, i64 {slots}
-  %slot.at = getelementptr i8, ptr %slots.at, i64 %slot.offset
   %limit = alloca [2 x i64], align 8
   store i64 {idle}, ptr %limit
   %limit.rest = getelementptr i8, ptr %limit, i64 8
@@ -198,21 +204,39 @@ leave:
   %gone = extractvalue {{ i32, i1 }} %pair, 1
   br i1 %gone, label %exit, label %wait
 work:
-  call void @run_member(ptr %team, i64 %member)
+  %job.at = getelementptr i8, ptr %slot.at, i64 {job}
+  %table = load ptr, ptr %job.at
+  %first.at = getelementptr i8, ptr %job.at, i64 8
+  %first = load i64, ptr %first.at
+  %last.at = getelementptr i8, ptr %job.at, i64 16
+  %last = load i64, ptr %last.at
+  %scratch.at = getelementptr i8, ptr %job.at, i64 24
+  %scratch = load ptr, ptr %scratch.at
+  %progress.at = getelementptr i8, ptr %job.at, i64 32
+  %progress = load ptr, ptr %progress.at
+  %members.at = getelementptr i8, ptr %job.at, i64 40
+  %members = load i64, ptr %members.at
+  call void @run_member(ptr %table, i64 %first, i64 %last, ptr %scratch, ptr %progress, i64 %member, i64 %members)
   store atomic i32 {waiting}, ptr %slot.at release, align 4
   br label %wait
 exit:
   ret void
 }}
 
-; Moves a slot to a state, once its member has done its last share; wakes the member; returns the state before.
-define i32 @move(ptr %slot.at, i32 %to) {{
+; Moves a slot to a state, once its member has done its last share; wakes the member; returns the state before. Where the member
+; is not back after looking `patience` times, nothing changes; 0 waits for ever.
+define i32 @move(ptr %slot.at, i32 %to, i32 %patience) {{
 entry:
   br label %try
 try:
+  %k = phi i32 [1, %entry], [%k.next, %pause], [%k, %change]
   %state = load atomic i32, ptr %slot.at acquire, align 4
   %busy = icmp eq i32 %state, {running}
-  br i1 %busy, label %pause, label %change
+  br i1 %busy, label %look, label %change
+look:
+  %k.next = add i32 %k, 1
+  %enough = icmp eq i32 %k, %patience
+  br i1 %enough, label %exit, label %pause
 pause:
   {pause}
   br label %try
@@ -249,7 +273,7 @@ def _native() -> Library:
         sleep = f"%slept = {call}, i64 128, i32 {_SLEEPING}, ptr %limit, ptr null, i32 0)"
         wake, timeout = f"%woken = {call}, i64 129, i32 1, ptr null, ptr null, i32 0)", -1
     source = _SOURCE.format(
-        triple=target.triple, arrived=_ARRIVED, phase=_PHASE, next=_NEXT, job=_JOB, slots=_SLOTS, idle=IDLE_SECONDS,
+        triple=target.triple, job=_JOB, line=_LINE, helped=_HELPED, idle=IDLE_SECONDS,
         waiting=_WAITING, sleeping=_SLEEPING, running=_RUNNING, left=_LEFT, quit=_QUIT,
         pause=pause, sleep=sleep, wake=wake, timeout=timeout,
     )  # fmt: skip
@@ -288,17 +312,20 @@ class Team:
         address = self._library.addresses
         word, pointer = ctypes.c_int64, ctypes.c_void_p
         self._run_alone = ctypes.CFUNCTYPE(None, pointer, word, word, pointer)(address["run_alone"])
-        self._run_member = ctypes.CFUNCTYPE(None, pointer, word)(address["run_member"])
+        self._run_member = ctypes.CFUNCTYPE(None, pointer, word, word, pointer, pointer, word, word)(
+            address["run_member"]
+        )
         self._serve = ctypes.CFUNCTYPE(None, pointer, word)(address["serve"])
-        self._move = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, ctypes.c_int32)(address["move"])
+        self._move = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, ctypes.c_int32, ctypes.c_int32)(address["move"])
         self._lock = threading.Lock()
         self._local = threading.local()
         self._threads: dict[int, threading.Thread] = {}
-        self._control = aligned_empty((_SLOTS + 64 * _MOST_MEMBERS,), np.uint8, lasting=True)
-        self._control[:] = 0
-        self._words = self._control.view(np.int32)
-        self._job = self._control[_JOB : _JOB + 40].view(np.int64)
-        self._base = int(self._control.ctypes.data)
+        self._slots = aligned_empty((_MOST_MEMBERS, _SLOT), np.uint8, lasting=True)
+        self._slots[:] = 0
+        self._jobs = self._slots[:, _JOB : _JOB + 48].view(np.int64)
+        self._progress = aligned_empty((0,), np.uint8, lasting=True)
+        self._last_job: tuple[Array, Array] | None = None
+        self._late: list[tuple[Array, Array]] = []  # what members that are not back from their last run may look at
 
     def run(self, table: Array, first: int, last: int, scratch_floats: int, threads: int = 1) -> None:
         """Runs the steps [first, last) of a session's table with up to `threads` threads, the calling one included.
@@ -313,32 +340,47 @@ class Team:
             return
         try:
             members = self._enlist(threads)
-            self._job[:] = (table.ctypes.data, first, last, scratch.ctypes.data, share)
-            self._words[(_JOB + 40) // 4] = members
-            self._words[_NEXT // 4] = 0
+            nbytes = (last - first) * (members + 1) * _LINE
+            if self._progress.nbytes < nbytes:
+                self._progress = aligned_empty((nbytes,), np.uint8, lasting=True)
+            self._progress[:nbytes] = 0
+            self._last_job = (table, self._progress)
+            job = (table.ctypes.data, first, last, scratch.ctypes.data, self._progress.ctypes.data, members)
             for member in range(1, members):
-                self._move(self._slot(member), _RUNNING)
-            self._run_member(self._base, 0)
+                self._jobs[member] = job
+                self._jobs[member, 3] += share * member
+                self._move(self._slot(member), _RUNNING, 0)
+            self._run_member(*job[:5], 0, members)
         finally:
             self._lock.release()
 
     def _slot(self, member: int) -> int:
-        return self._base + _SLOTS + 64 * member
+        return int(self._slots.ctypes.data) + _SLOT * member
 
     def _enlist(self, threads: int) -> int:
-        """Claims members, so that none of them leaves any more; returns how many there are, the calling thread included."""
+        """Claims members, so that none of them leaves any more; returns how many there are, the calling thread included.
+
+        One that the system has put aside during the run before does not take part; what it may still look at is kept for it.
+        """
         for member in range(1, threads):
-            if self._move(self._slot(member), _CLAIMED) in (_WAITING, _SLEEPING, _CLAIMED):
+            state = self._move(self._slot(member), _CLAIMED, _PATIENCE)
+            if state in (_WAITING, _SLEEPING, _CLAIMED):
                 continue
+            if state == _RUNNING:
+                assert self._last_job is not None
+                self._late.append(self._last_job)
+                self._progress = aligned_empty((0,), np.uint8, lasting=True)
+                return member
             thread = threading.Thread(
-                target=self._serve, args=(self._base, member), name=f"kuiperinfer-{member}", daemon=True
+                target=self._serve, args=(self._slot(member), member), name=f"kuiperinfer-{member}", daemon=True
             )
             try:
                 thread.start()
             except RuntimeError:  # the system has no more threads: go on with those that are there
-                self._move(self._slot(member), _LEFT)
+                self._move(self._slot(member), _LEFT, 0)
                 return member
             self._threads[member] = thread
+        self._late.clear()
         return threads
 
     def _scratch(self, nbytes: int) -> Array:
@@ -352,7 +394,7 @@ class Team:
         """Sends all members home and waits for them."""
         with self._lock:
             for member in self._threads:
-                self._move(self._slot(member), _QUIT)
+                self._move(self._slot(member), _QUIT, 0)
             for thread in self._threads.values():
                 thread.join(timeout=1)
             self._threads.clear()
