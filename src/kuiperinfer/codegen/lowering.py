@@ -10,7 +10,9 @@ are *views* of another one, and are copied only where a kernel asks for them as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -98,14 +100,39 @@ def lowers(
     return decorate
 
 
+# The rules for a family of layers stand in the file of its name, but for these.
+RULE_FILES: Mapping[str, tuple[str, ...]] = {
+    "adaptive_pooling": ("pooling",),
+    "convolution": ("convolution", "transposed_convolution"),
+    "distance": ("reduction",),
+    "extremum": ("reduction",),
+    "fused": ("elementwise",),
+    "multihead_attention": ("attention",),
+    "variance": ("reduction",),
+    "vector": ("reduction",),
+}
+
+
 def rule_of(layer: Layer | None) -> Rule | None:
     """The rule of a layer, or of the nearest class that it inherits from."""
     if isinstance(layer, Fused):
         layer = layer.base
     for kind in type(layer).__mro__:
+        _import_rules(kind.__module__)
         if kind in _RULES:
             return _RULES[kind]
     return None
+
+
+@functools.cache
+def _import_rules(module: str) -> None:
+    """Imports the rules for the layers of a module, where it is one of this package."""
+    room, _, family = module.rpartition(".")
+    if room not in (Layer.__module__.rpartition(".")[0], Fused.__module__.rpartition(".")[0]):
+        return
+    for name in RULE_FILES.get(family, (family,)):
+        if importlib.util.find_spec(f"{__package__}.{name}") is not None:
+            importlib.import_module(f"{__package__}.{name}")
 
 
 @dataclass

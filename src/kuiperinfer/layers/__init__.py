@@ -1,15 +1,10 @@
-"""What each operator means, one family a file: parameters -> infer -> forward."""
+"""What each operator means, one family a file: parameters -> infer -> forward.
+
+A family is imported when a model has one of its operators (`index`); all of them would take longer than a whole small model.
+"""
 
 from __future__ import annotations
-
-import importlib
-import pkgutil
 
 from .base import DataDependent, Floats, Ints, Layer, apply, register, registered, unregister
 
 __all__ = ["DataDependent", "Floats", "Ints", "Layer", "apply", "register", "registered", "unregister"]
-
-# Every module of this folder registers its family when it is imported.
-for _module in pkgutil.iter_modules(__path__):
-    if _module.name not in ("base", "binding"):
-        importlib.import_module(f".{_module.name}", __name__)

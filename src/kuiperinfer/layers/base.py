@@ -24,9 +24,9 @@ Where `forward` annotates an argument as `Array`, a number (the converter leaves
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NewType, TypeAlias, TypeVar
 
@@ -36,6 +36,7 @@ from ..dtypes import Array, Scalar, TensorSpec, narrow, scalar_dtype, widen
 from ..dtypes import DataDependent as DataDependent
 from ..errors import DTypeError, InputError, KuiperError, ResourceLimitError, ShapeError
 from ..settings import settings
+from .index import FAMILIES
 
 Value: TypeAlias = Any  # Array | Scalar | str | None | list[Value] | dict[str, Value]
 Spec: TypeAlias = Any  # TensorSpec | Scalar | str | None | list[Spec] | dict[str, Spec]
@@ -96,7 +97,43 @@ class Registration:
     preset: Mapping[str, Any]
 
 
-_REGISTRY: dict[str, Registration] = {}
+class _Registry(Mapping[str, Registration]):
+    """Registrations by operator type. A family of this package is imported when one of its types is asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Registration] = {}
+        self._family = {name: f"{__package__}.{family}" for family, names in FAMILIES.items() for name in names}
+
+    def __getitem__(self, name: str) -> Registration:
+        if name not in self._known and name in self._family:
+            importlib.import_module(self._family[name])
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._known, *(name for name in self._family if name not in self._known)])
+
+    def __len__(self) -> int:
+        return len(self._known.keys() | self._family.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known or name in self._family
+
+    def add(self, name: str, registration: Registration) -> None:
+        self._family.pop(name, None)
+        self._known[name] = registration
+
+    def remove(self, name: str) -> None:
+        assert self[name]  # or its family would register it later
+        del self._known[name]
+
+    def taken_by(self, name: str, layer: type[Layer]) -> type[Layer] | None:
+        """The other layer that has a type already."""
+        if name not in self or self._family.get(name) == layer.__module__:
+            return None
+        return self[name].layer
+
+
+_REGISTRY = _Registry()
 
 
 def register(*types: str, replace: bool = False, **preset: Any) -> Callable[[LayerType], LayerType]:
@@ -109,13 +146,13 @@ def register(*types: str, replace: bool = False, **preset: Any) -> Callable[[Lay
         if not types or not all(types):
             raise InputError(f"register: {layer.__name__} needs at least one operator type, and none may be empty")
         for name in types:
-            if name in _REGISTRY and not replace:
-                taken = _REGISTRY[name].layer
+            taken = _REGISTRY.taken_by(name, layer)  # a family's own file is imported first: replaced is what is there
+            if taken is not None and not replace:
                 raise InputError(
                     f"operator type '{name}' is already registered by {taken.__module__}.{taken.__qualname__}; "
                     f"pass replace=True to take it over"
                 )
-            _REGISTRY[name] = Registration(layer, preset)
+            _REGISTRY.add(name, Registration(layer, preset))
         return layer
 
     return decorate
@@ -123,8 +160,9 @@ def register(*types: str, replace: bool = False, **preset: Any) -> Callable[[Lay
 
 def unregister(name: str) -> None:
     """Forgets an operator type; `InputError` where it is unknown."""
-    if _REGISTRY.pop(name, None) is None:
+    if name not in _REGISTRY:
         raise InputError(f"operator type '{name}' is not registered")
+    _REGISTRY.remove(name)
 
 
 def load_plugins() -> None:
@@ -133,6 +171,8 @@ def load_plugins() -> None:
     Called once, when a model has an operator type that nobody registered so far. A module that fails to import is an
     `InputError` that names it.
     """
+    import importlib.metadata  # which takes long to import, and is seldom needed
+
     if _plugins_loaded:
         return
     _plugins_loaded.append(True)
