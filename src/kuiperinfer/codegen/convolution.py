@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +18,14 @@ from .kernels.winograd import SPAN, TILE, WinogradSpec, choose_chunk, reach, tra
 from .layout import NO_HALO, Halo, ImageLayout, planar
 from .lowering import Image, Lowering, Ref, as_float32, lowers
 from .pointwise import is_product_of_rows, lower_product_of_rows
+from .shares import share
 
 TASK_FLOPS = 4e6  # work that a task should have: long against claiming it, short against a step
+
+
+def microseconds(flops: float) -> float:
+    """How long a thread takes for multiply-adds, more or less: what tasks are cut by."""
+    return flops / 1.5e5
 
 
 def base_of(operator: RuntimeOperator) -> Any:
@@ -151,11 +158,13 @@ def _add_depthwise(
     most = max(1, (registers - 2 * kernel[1] - 2) // (1 + layer.stride[1]))
     width = out.layout.width
     tile = min(range(1, most + 1), key=lambda tile: (-(-width // tile) * (tile + 1.5), -tile))
-    row_flops = 2 * width * kernel[0] * kernel[1] * lowering.target.lanes
-    rows = max(1, min(out.layout.height, round(TASK_FLOPS / 4 / row_flops)))
+    height, lanes = out.layout.height, lowering.target.lanes
+    row_time = microseconds(6 * width * kernel[0] * kernel[1] * lanes)  # memory bound: about a third as fast as others
+    by_rows = height * width >= 144
+    rows = share(height, row_time, out.layout.batch * out.layout.blocks)
     pair = ((layer.stride[0], layer.stride[1]), (layer.dilation[0], layer.dilation[1]))
-    spec = DepthwiseSpec(image.layout, out.layout, kernel, *pair, (top, left), epilogue, tile, rows)
-    weights = lowering.constant(pack_depthwise(weight, lowering.target.lanes))
+    spec = DepthwiseSpec(image.layout, out.layout, kernel, *pair, (top, left), epilogue, tile, rows, by_rows)
+    weights = lowering.constant(pack_depthwise(weight, lanes))
     lowering.add(spec, image.ref, weights, *operands, writes=3)
 
 
@@ -211,18 +220,24 @@ def plan_direct(
     blocks_a_group = 0 if layer.groups == 1 else max(1, len_blocks(weight[0] // layer.groups, lanes))
     everything = (source, out, *epilogue.operands)
     pointwise = kernel == (1, 1) and layer.stride == (1, 1) and (top, left) == (0, 0)
-    if pointwise and out.batch == 1 and all(layout.is_dense for layout in everything):
-        rows = flat_rows(out.height * out.width, out.blocks, lowering, blocks_a_group)
-        source, out, *operands = (layout.as_rows(rows) for layout in everything)
+    if pointwise and out.height > 1 and all(layout.is_dense for layout in everything):
+        source, out, *operands = (layout.as_rows(1) for layout in everything)
         epilogue = replace(epilogue, operands=tuple(operands))
     tile, tile_blocks = choose_tile(out.width, out.blocks, lowering.target, blocks_a_group)
     tile_rows = 1
     if 2 * out.width * 2 <= lowering.target.registers - 3 and out.height > 1 and blocks_a_group != 1 and out.blocks > 1:
         tile, tile_blocks, tile_rows = out.width, 2, 2  # narrow pictures: half the reading of weights
-    row_flops = 2 * out.width * tile_blocks * lanes * weight[1] * kernel[0] * kernel[1]
-    rows = max(1, min(out.height, round(TASK_FLOPS / row_flops)))
-    if out.batch * (out.blocks // tile_blocks) >= 8 and out.height * out.width <= 1024:
-        rows = out.height  # shares of channels alone are enough, and each thread reads weights of its own
+    weights = weight[0] * weight[1] * kernel[0] * kernel[1]
+    by_rows = weights <= math.prod(source.shape) + math.prod(out.shape)
+    sets = out.batch * -(-out.blocks // tile_blocks)
+    pixel_time = microseconds(2 * weights / (sets // out.batch))
+    near = lowering.target.l2 // 4 // (4 * source.channels)  # pixels of the input, read again for each share of blocks
+    rows, columns = 1, 0
+    if out.height == 1:
+        columns = share(out.width, pixel_time, sets, tile, most=max(tile, near) if by_rows else None)
+    else:
+        most = max(tile_rows, near // (source.width * layer.stride[0]))
+        rows = share(out.height, pixel_time * out.width, sets, tile_rows, most=most if by_rows else None)
     return DirectConvolutionSpec(
         source,
         out,
@@ -234,27 +249,13 @@ def plan_direct(
         epilogue,
         tile,
         tile_blocks,
-        max(rows, tile_rows),
+        rows,
         tile_rows,
+        columns,
+        by_rows,
     )
 
 
 def len_blocks(channels: int, lanes: int) -> int:
     """Blocks of whole vectors that channels fill."""
     return -(-channels // lanes)
-
-
-def flat_rows(pixels: int, blocks: int, lowering: Lowering, blocks_a_group: int) -> int:
-    """Into how many rows of equal length a dense picture is cut: tiles waste little, and rows are short enough to share."""
-    best, best_cost = 1, float("inf")
-    for rows in range(1, pixels + 1):
-        if pixels % rows or (pixels // rows > 1024 and rows < pixels):
-            continue
-        width = pixels // rows
-        if width < 8 and rows > 1:
-            break
-        tile, _ = choose_tile(width, blocks, lowering.target, blocks_a_group)
-        cost = rows * (-(-width // tile)) * (tile + 1.0)
-        if cost < best_cost - 1e-9:
-            best, best_cost = rows, cost
-    return best

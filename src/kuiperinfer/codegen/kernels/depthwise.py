@@ -18,7 +18,8 @@ from ..spec import KernelSpec
 class DepthwiseSpec(KernelSpec):
     """One filter a channel. Arguments: input, packed weights, bias, output, then those of the epilogue.
 
-    A task is `rows` output rows of one block of channels; the input's halo holds the padding.
+    A task is `rows` output rows of one block of channels; tasks go through all blocks of these rows first if `by_rows`. The
+    input's halo holds the padding.
     """
 
     input: ImageLayout
@@ -30,6 +31,7 @@ class DepthwiseSpec(KernelSpec):
     epilogue: Epilogue
     tile: int
     rows: int
+    by_rows: bool = False
 
     @property
     def chunks(self) -> int:
@@ -51,8 +53,12 @@ class DepthwiseSpec(KernelSpec):
     def emit(self, code: Code) -> None:
         source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
         lanes = code.target.lanes
-        plane, chunk = code.divmod(code.task, self.chunks)
-        image, block = code.divmod(plane, self.output.blocks)
+        if self.by_rows:
+            share, block = code.divmod(code.task, self.output.blocks)
+            image, chunk = code.divmod(share, self.chunks)
+        else:
+            plane, chunk = code.divmod(code.task, self.chunks)
+            image, block = code.divmod(plane, self.output.blocks)
         first = code.mul(chunk, self.rows)
         last = code.min(code.add(first, self.rows), self.output.height)
         weights = code.at(weights, code.mul(block, self.kernel[0] * self.kernel[1] * lanes))

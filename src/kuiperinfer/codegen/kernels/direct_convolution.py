@@ -30,8 +30,10 @@ PREFETCH_BYTES = (
 class DirectConvolutionSpec(KernelSpec):
     """A 2-d convolution. Arguments: input, packed weights, bias, output, then those of the epilogue.
 
-    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks.
-    A tile of `tile_rows` > 1 rows has all of their pixels: for pictures narrower than a tile.
+    `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks,
+    or, where the output is one row, `columns` pixels of it. A tile of `tile_rows` > 1 rows has all of their pixels: for
+    pictures narrower than a tile. Tasks go through the blocks of some rows and then to the next rows if `by_rows`, so that
+    threads share the picture, else through all rows of some blocks, so that they share the weights.
     """
 
     input: ImageLayout
@@ -46,6 +48,8 @@ class DirectConvolutionSpec(KernelSpec):
     tile_blocks: int
     rows: int
     tile_rows: int = 1
+    columns: int = 0
+    by_rows: bool = False
 
     @property
     def input_blocks(self) -> int:
@@ -59,8 +63,10 @@ class DirectConvolutionSpec(KernelSpec):
         return self.input.channels if self.input.block == 1 else self.input.block
 
     @property
-    def row_chunks(self) -> int:
-        """Shares of the output's height."""
+    def chunks(self) -> int:
+        """Shares of the output's pixels."""
+        if self.columns:
+            return -(-self.output.width // self.columns)
         return -(-self.output.height // self.rows)
 
     @property
@@ -70,7 +76,7 @@ class DirectConvolutionSpec(KernelSpec):
 
     @property
     def tasks(self) -> int:
-        return self.output.batch * self.block_groups * self.row_chunks
+        return self.output.batch * self.block_groups * self.chunks
 
     @property
     def flops(self) -> int:
@@ -85,30 +91,28 @@ class DirectConvolutionSpec(KernelSpec):
 
     def emit(self, code: Code) -> None:
         source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
-        share, chunk = code.divmod(code.task, self.row_chunks)
-        image, group = code.divmod(share, self.block_groups)
-        first_row = code.mul(chunk, self.rows)
-        last_row = code.min(code.add(first_row, self.rows), self.output.height)
+        if self.by_rows:
+            share, group = code.divmod(code.task, self.block_groups)
+            image, chunk = code.divmod(share, self.chunks)
+        else:
+            share, chunk = code.divmod(code.task, self.chunks)
+            group, image = code.divmod(share, self.output.batch)
+        operands = (source, weights, bias, out, extra)
         full, rest = divmod(self.output.blocks, self.tile_blocks)
         if rest == 0:
-            self._emit_rows(
-                code, (source, weights, bias, out, extra), image, group, first_row, last_row, self.tile_blocks
-            )
-            return
-        if full:
-            with code.when(code.less(group, full)):
-                self._emit_rows(
-                    code, (source, weights, bias, out, extra), image, group, first_row, last_row, self.tile_blocks
-                )
-            with code.when(code.less(full - 1, group)):
-                self._emit_rows(code, (source, weights, bias, out, extra), image, full, first_row, last_row, rest)
+            self._emit_rows(code, operands, image, group, chunk, self.tile_blocks)
+        elif full == 0:
+            self._emit_rows(code, operands, image, 0, chunk, rest)
         else:
-            self._emit_rows(code, (source, weights, bias, out, extra), image, 0, first_row, last_row, rest)
+            with code.when(code.less(group, full)):
+                self._emit_rows(code, operands, image, group, chunk, self.tile_blocks)
+            with code.when(code.less(full - 1, group)):
+                self._emit_rows(code, operands, image, full, chunk, rest)
 
     def _emit_rows(
-        self, code: Code, operands: tuple[Any, ...], image: Index, group: Index, first: Index, last: Index, blocks: int
+        self, code: Code, operands: tuple[Any, ...], image: Index, group: Index, chunk: Index, blocks: int
     ) -> None:
-        """All tiles of the output rows [first, last) of `blocks` blocks."""
+        """All tiles of a chunk of the output's pixels, of `blocks` blocks."""
         source, weights, bias, out, extra = operands
         lanes, kernel_size = code.target.lanes, self.kernel[0] * self.kernel[1]
         block_weights = self.input_blocks * kernel_size * self.channels_a_block * lanes
@@ -140,14 +144,23 @@ class DirectConvolutionSpec(KernelSpec):
                     value = self.epilogue.emit(code, value, extra, block, code.add(y, down), x, across)
                     code.store(value, code.at(tile_out, place), align=lanes * 4)
 
+        full, rest = divmod(self.output.width, self.tile)
+
+        def whole_tile(y: Index, x: Index) -> Sequence[Vector]:
+            tile(y, x, self.tile, 1)
+            return ()
+
+        if self.columns:
+            start = code.mul(chunk, self.columns)
+            stop = code.min(code.add(start, self.columns), full * self.tile)
+            code.loop(start, stop, self.tile, lambda x, _: whole_tile(0, x))
+            if rest:
+                with code.when(code.less(self.chunks - 2, chunk)):
+                    tile(0, full * self.tile, rest, 1)
+            return
+
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            full, rest = divmod(self.output.width, self.tile)
-
-            def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-                tile(y, x, self.tile, 1)
-                return ()
-
-            code.loop(0, full * self.tile, self.tile, whole_tile)
+            code.loop(0, full * self.tile, self.tile, lambda x, _: whole_tile(y, x))
             if rest:
                 tile(y, full * self.tile, rest, 1)
             return ()
@@ -156,6 +169,8 @@ class DirectConvolutionSpec(KernelSpec):
             tile(y, 0, self.output.width, self.tile_rows)
             return ()
 
+        first = code.mul(chunk, self.rows)
+        last = code.min(code.add(first, self.rows), self.output.height)
         if self.tile_rows > 1:
             whole = code.sub(last, code.mod(code.sub(last, first), self.tile_rows))
             code.loop(first, whole, self.tile_rows, several_rows)
