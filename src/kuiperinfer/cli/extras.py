@@ -7,7 +7,13 @@ from importlib.util import find_spec
 from ..errors import InputError
 
 # Extra -> the modules it brings, by the name under which they are imported.
-EXTRAS = {"cli": ("click", "rich"), "image": ("PIL",), "convert": ("pnnx",)}
+EXTRAS = {
+    "cli": ("click", "rich"),
+    "image": ("PIL",),
+    "batch": ("pyarrow",),
+    "ray": ("pyarrow", "ray"),
+    "convert": ("pnnx",),
+}
 
 
 def missing_modules(extra: str) -> list[str]:
