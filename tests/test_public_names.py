@@ -13,6 +13,8 @@ import kuiperinfer
 PUBLIC = {
     # models
     "load",
+    "from_torch",
+    "from_onnx",
     "Model",
     "ValueInfo",
     "settings",
@@ -44,6 +46,7 @@ PUBLIC = {
     "DTypeError",
     "InputError",
     "CompileError",
+    "ConversionError",
     "ResourceLimitError",
     "__version__",
 }

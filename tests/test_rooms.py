@@ -23,6 +23,7 @@ ROOMS = (
     ("passes",),
     ("codegen",),
     ("runtime",),
+    ("convert",),
     ("tensor",),
     ("vision",),
     ("cli", "serve", "batch"),

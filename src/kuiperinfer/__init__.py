@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import (
     CompileError,
+    ConversionError,
     DTypeError,
     ExpressionError,
     InputError,
@@ -23,6 +24,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import dtypes, pnnx, tensor
+    from .convert import from_onnx, from_torch
     from .dtypes import DType, TensorSpec
     from .graph import (
         LayerRegisterer,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "load",
+    "from_torch",
+    "from_onnx",
     "Model",
     "ValueInfo",
     "settings",
@@ -64,6 +68,7 @@ __all__ = [
     "DTypeError",
     "InputError",
     "CompileError",
+    "ConversionError",
     "ResourceLimitError",
     "__version__",
 ]
@@ -84,6 +89,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "RuntimeParameter",
     ),
     "runtime": ("Model", "ValueInfo", "load"),
+    "convert": ("from_onnx", "from_torch"),
     "tensor": ("Tensor",),
     "vision": (),
 }

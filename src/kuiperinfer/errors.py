@@ -71,6 +71,18 @@ class InputError(KuiperError):
     """What was handed in is not usable: a missing or misspelt name, an index out of range, a broken picture."""
 
 
+class GradientError(KuiperError):
+    """Gradients that cannot be found: nothing asked for them, what they need was freed, or was modified in place."""
+
+
+class ConversionError(KuiperError):
+    """The converter made no model of a network, or another one than it was given; `log` is what it printed."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
 class CompileError(KuiperError):
     """Machine code could not be made; the reference still runs."""
 

@@ -209,7 +209,7 @@ def test_compare_with_what_cannot_be_run(kuiper: Any, tmp_path: Path, monkeypatc
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     code, _, err = kuiper("compare", path, "--onnx", "model.onnx")
     assert code == 1
-    assert "--onnx needs onnxruntime, which is not installed: pip install onnxruntime" in err
+    assert "onnxruntime is not installed: pip install onnxruntime" in err
     path.with_suffix(".bin").unlink()
     code, _, err = kuiper("compare", path, "--torchscript", "net.pt")
     assert code == 1

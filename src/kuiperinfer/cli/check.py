@@ -31,7 +31,7 @@ def command(model_path: Path, as_json: bool) -> int:
     try:
         model = load(path)
     except UnsupportedOperatorError as error:
-        _report_unsupported(path, error.operators, as_json)
+        report_unsupported(path, error.operators, as_json)
         return 2
     _report_supported(path, model, as_json)
     return 0
@@ -48,35 +48,14 @@ def nearest(kind: str) -> list[str]:
     return list(dict.fromkeys([*by_last_part, *alike]))[:3]
 
 
-def mismatches(model: Model) -> list[str]:
-    """Where the shapes that this package infers differ from those that the converter noted in the file."""
-    from ..dtypes import TensorSpec
-    from ..errors import InputError
-
-    try:
-        specs = model.graph.infer()
-    except InputError:  # an input of any shape: there is nothing to compare
-        return []
-    found = []
-    for operand, spec in specs.items():
-        if not isinstance(spec, TensorSpec) or operand.shape is None:
-            continue
-        fits = len(operand.shape) == spec.ndim and all(
-            noted in (None, dim) for noted, dim in zip(operand.shape, spec.shape, strict=True)
-        )
-        if not fits:
-            noted = "(" + ",".join("?" if dim is None else str(dim) for dim in operand.shape) + ")"
-            found.append(f"operand '{operand.name}' of {operand.producer.place}: the file says {noted}, found {spec}")
-    return found
-
-
 def _report_supported(path: Path, model: Model, as_json: bool) -> None:
     from rich.text import Text
 
+    from ..graph import annotation_mismatches
     from .console import ACCENT, console, dims_text, print_json, printable, table
     from .info import operator_counts
 
-    differences = mismatches(model)
+    differences = annotation_mismatches(model.graph)
     counts = operator_counts(model.graph)
     if as_json:
         outputs = [
@@ -99,7 +78,8 @@ def _report_supported(path: Path, model: Model, as_json: bool) -> None:
         out.print(Text(f"shape differs: {printable(difference)}", style="yellow"))
 
 
-def _report_unsupported(path: Path, operators: Mapping[str, Sequence[str]], as_json: bool) -> None:
+def report_unsupported(path: Path, operators: Mapping[str, Sequence[str]], as_json: bool) -> None:
+    """Prints the operators that a model needs and nobody registered, type -> names."""
     from rich.text import Text
 
     from .console import console, print_json, printable, table

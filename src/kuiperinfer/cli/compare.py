@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +42,7 @@ def command(
     Every operand that exists in both is compared, in the order of the run; passes fuse the others. INPUTs are as for kuiper
     run, random without any. The tolerance is 1e-4, or 1e-3 where Winograd's algorithm is used. Exit code 1 if anything differs.
     """
+    from ..convert.other_engines import run_onnx, run_torchscript
     from ..runtime.against_reference import run_both
     from .console import print_json
 
@@ -88,55 +87,6 @@ def compile_for(model: Model, arrays: Sequence[Array]) -> CompiledModel:
     from ..dtypes import TensorSpec, dtype_of
 
     return model.compile(*(TensorSpec(array.shape, dtype_of(array)) for array in arrays))
-
-
-def run_onnx(path: Path, arrays: Sequence[Array]) -> list[Array]:
-    """The outputs of an ONNX model for inputs in order, by onnxruntime on the CPU."""
-    from ..errors import InputError
-
-    onnxruntime = _imported("onnxruntime", "--onnx")
-    try:
-        session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        names = [one.name for one in session.get_inputs()]
-        outputs = session.run(None, dict(zip(names, arrays, strict=True)))
-    except Exception as error:  # whatever it raises, it is about that file
-        raise InputError(f"{path}: onnxruntime cannot run it ({error})") from error
-    return [leaf for output in outputs for leaf in _arrays_of(output)]
-
-
-def run_torchscript(path: Path, arrays: Sequence[Array]) -> list[Array]:
-    """The outputs of a TorchScript model for inputs in order, nested ones flattened depth first."""
-    from ..errors import InputError
-
-    torch = _imported("torch", "--torchscript")
-    try:
-        with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that TorchScript is old
-            network: Any = torch.jit.load(str(path), map_location="cpu").eval()
-            outputs = network(*(torch.from_numpy(array.copy()) for array in arrays))
-    except Exception as error:  # whatever it raises, it is about that file
-        raise InputError(f"{path}: torch cannot run it ({error})") from error
-    return _arrays_of(outputs)
-
-
-def _imported(module: str, option: str) -> Any:
-    """A module that only an option needs; `InputError` where it is not installed."""
-    from ..errors import InputError
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise InputError(f"{option} needs {module}, which is not installed: pip install {module}") from None
-
-
-def _arrays_of(value: Any) -> list[Array]:
-    import numpy as np
-
-    if isinstance(value, dict):
-        return [leaf for one in value.values() for leaf in _arrays_of(one)]
-    if isinstance(value, (list, tuple)):
-        return [leaf for one in value for leaf in _arrays_of(one)]
-    return [np.asarray(value)]
 
 
 def compare_outputs(

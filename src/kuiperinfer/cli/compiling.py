@@ -62,9 +62,9 @@ class CompileOptions:
 
     def random_arrays(self, model: Model) -> list[Array]:
         """Random inputs in file order, the same ones each time."""
-        from .run import random_arrays
+        from .run import random_by_name
 
-        return list(random_arrays(model, self.shapes_of(model), seed=0).values())
+        return list(random_by_name(model, self.shapes_of(model), seed=0).values())
 
 
 def compile_options(command: Command) -> Command:

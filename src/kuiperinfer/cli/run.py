@@ -98,25 +98,17 @@ def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
 
 
 def random_inputs(model: Model, shape_texts: Sequence[str], seed: int) -> dict[str, Array]:
-    """Input name -> random array of the shape that --shape options or the model give; see `random_arrays`."""
-    return random_arrays(model, input_shapes(shape_texts, model.inputs), seed)
+    """Input name -> random array of the shape that --shape options or the model give."""
+    return random_by_name(model, input_shapes(shape_texts, model.inputs), seed)
 
 
-def random_arrays(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Array]:
-    """Input name -> normally distributed numbers, or zeros and ones for integers and bools."""
-    import numpy as np
+def random_by_name(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Array]:
+    """Input name -> random array; see `random_arrays`."""
+    from ..dtypes import TensorSpec, f32
+    from ..runtime.inputs import random_arrays
 
-    from ..dtypes import f32, narrow
-
-    generator = np.random.default_rng(seed)
-    made: dict[str, Array] = {}
-    for info in model.inputs:
-        dtype, shape = info.dtype or f32, shapes[info.name]
-        numbers = (
-            generator.standard_normal(shape) if dtype.kind in ("float", "complex") else generator.integers(0, 2, shape)
-        )
-        made[info.name] = narrow(np.asarray(numbers).astype(dtype.compute), dtype)
-    return made
+    specs = [TensorSpec(shapes[info.name], info.dtype or f32) for info in model.inputs]
+    return dict(zip(shapes, random_arrays(specs, seed), strict=True))
 
 
 def compare_outputs(model: Model, outputs: Sequence[Array], path: Path, tolerance: float | None) -> list[Comparison]:

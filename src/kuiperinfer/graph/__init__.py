@@ -1,5 +1,6 @@
 """The run-time graph: a PNNX graph with a layer attached to every operator."""
 
+from .annotations import annotation_mismatches
 from .execution import UNKNOWN, Unknown, infer_shapes, leaves, run_reference
 from .order import execution_order, kahn_order, reverse_dfs_order
 from .parts import (
@@ -40,6 +41,7 @@ __all__ = [
     "RuntimeParameterString",
     "RuntimeParameterStringArray",
     "Unknown",
+    "annotation_mismatches",
     "execution_order",
     "graph_text",
     "infer_shapes",

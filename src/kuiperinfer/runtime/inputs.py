@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import Array, DType, bf16, dtype_of, from_bits, narrow, widen
+from ..dtypes import Array, DType, TensorSpec, bf16, dtype_of, from_bits, narrow, widen
 from ..errors import DTypeError, InputError, KuiperError, ShapeError
 from ..graph.text import shape_text
 
@@ -26,6 +27,19 @@ class ValueInfo:
 
     def __str__(self) -> str:
         return f"{self.name}: {shape_text(self.shape, self.dtype) or '?'}"
+
+
+def random_arrays(specs: Sequence[TensorSpec], seed: int) -> list[Array]:
+    """Arrays of the given shapes and dtypes: normally distributed numbers, or zeros and ones for integers and bools."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for spec in specs:
+        if spec.dtype.kind in ("float", "complex"):
+            numbers: Array = np.asarray(generator.standard_normal(spec.shape))
+        else:
+            numbers = np.asarray(generator.integers(0, 2, spec.shape))
+        made.append(narrow(numbers.astype(spec.dtype.compute), spec.dtype))
+    return made
 
 
 def as_input(value: Any, info: ValueInfo) -> Array:
