@@ -187,7 +187,8 @@ def _add_winograd(
     chunk = whole.tiles if staged else choose_chunk(whole.tiles, channels, target)
     tile, tile_blocks = choose_tile(chunk, whole.output.blocks, target)
     spec = replace(whole, chunk=chunk, tile=tile, tile_blocks=tile_blocks)
-    weights = lowering.constant(transform_weights(weight, spec, lanes))
+    shape = (SPAN * SPAN, whole.output.blocks, whole.input.blocks * lanes, lanes)
+    weights = lowering.packed(shape, lambda packed: transform_weights(weight, packed))
     if not staged:
         lowering.add(spec, image.ref, weights, *operands, writes=3)
         return

@@ -526,9 +526,13 @@ class Lowering:
     def constant(self, data: Array) -> Ref:
         """Constant memory, such as packed weights; aligned for vector loads."""
         if data.ctypes.data % 64 or data.flags.owndata:  # what was made here moves together with the like
-            aligned = self._pool.take(data.shape, data.dtype)
-            aligned[...] = data
-            data = aligned
+            return self.packed(data.shape, lambda packed: np.copyto(packed, data), data.dtype)
+        return Ref(Buffer(Place.CONSTANT, data.nbytes, data=data))
+
+    def packed(self, shape: tuple[int, ...], fill: Callable[[Array], None], dtype: Any = np.float32) -> Ref:
+        """Constant memory that `fill` writes, such as weights in the order in which a kernel reads them."""
+        data = self._pool.take(shape, dtype)
+        fill(data)
         return Ref(Buffer(Place.CONSTANT, data.nbytes, data=data))
 
     def temporary(self, nbytes: int) -> Ref:

@@ -6,6 +6,7 @@ blocked or planar (a first layer, read from NCHW with its few channels); the out
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -319,6 +320,7 @@ class DirectConvolutionSpec(KernelSpec):
         return code.loop(0, self.channels_a_block, turn, channels, sums)
 
 
+@functools.cache
 def choose_tile(output_width: int, blocks: int, target: Target, blocks_a_group: int = 0) -> tuple[int, int]:
     """(pixels, blocks) of a tile: the least cycles for a row, by a model of the fused multiply-adds and the loads of a step.
 
@@ -351,20 +353,24 @@ def choose_tile(output_width: int, blocks: int, target: Target, blocks_a_group: 
 
 
 def pack_weights(weight: Array, spec: DirectConvolutionSpec, lanes: int) -> Array:
-    """Weights (O, I/groups, KH, KW) as the kernel reads them: (output block, input block, position, channel, lane)."""
+    """Weights (O, I/groups, KH, KW) as the kernel reads them: (output block, input block, position, channel, lane).
+
+    A view, of the weights themselves where they fill whole blocks.
+    """
     outputs, inputs, height, width = weight.shape
     out_blocks = -(-outputs // lanes)
     steps = spec.channels_a_block
-    dense = np.zeros((out_blocks * lanes, spec.input_blocks * steps, height, width), np.float32)
-    if spec.groups == 1 or inputs % lanes == 0 or spec.input.block == 1:
-        dense[:outputs, :inputs] = weight
-    else:  # narrow groups: output block b takes input block b alone, its weights lie on the block's diagonal
-        for output in range(outputs):
-            group = output // (outputs // spec.groups)
-            start = group * inputs % steps
-            dense[output, start : start + inputs] = weight[output]
-    packed = dense.reshape(out_blocks, lanes, spec.input_blocks, steps, height, width).transpose(0, 2, 4, 5, 3, 1)
-    return np.ascontiguousarray(packed)
+    dense = weight
+    if weight.shape[:2] != (out_blocks * lanes, spec.input_blocks * steps):
+        dense = np.zeros((out_blocks * lanes, spec.input_blocks * steps, height, width), np.float32)
+        if spec.groups == 1 or inputs % lanes == 0 or spec.input.block == 1:
+            dense[:outputs, :inputs] = weight
+        else:  # narrow groups: output block b takes input block b alone, its weights lie on the block's diagonal
+            for output in range(outputs):
+                group = output // (outputs // spec.groups)
+                start = group * inputs % steps
+                dense[output, start : start + inputs] = weight[output]
+    return dense.reshape(out_blocks, lanes, spec.input_blocks, steps, height, width).transpose(0, 2, 4, 5, 3, 1)
 
 
 def pack_bias(bias: Array | None, outputs: int, lanes: int) -> Array:

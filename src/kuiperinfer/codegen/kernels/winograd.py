@@ -11,6 +11,7 @@ Definition of the transforms: A. Lavin, S. Gray, Fast Algorithms for Convolution
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ _INPUT = (
     (0, 2, -1, -2, 1, 0),
     (0, 4, 0, -5, 0, 1),
 )
+_BLAS_ALONE = 768  # columns of a (36, 9) by (9, columns) product that OpenBLAS calculates with one thread
 _WEIGHT = (
     (1 / 4, 0, 0),
     (-1 / 6, -1 / 6, -1 / 6),
@@ -305,18 +307,28 @@ def reach(size: int, padding: int) -> int:
     return max(0, -(-outputs // TILE) * TILE + 2 - padding - size)
 
 
-def transform_weights(weight: Array, spec: WinogradSpec, lanes: int) -> Array:
-    """Weights (O, I, 3, 3) as the kernel reads them: 36 times a packed matrix. Calculated in double precision."""
+def transform_weights(weight: Array, out: Array) -> None:
+    """Weights (O, I, 3, 3) as the kernel reads them, into (36, output block, input channel, lane).
+
+    Calculated in double precision, a few channels at a time: what is read and written stays in the cache, and the products are
+    too small for threads of a BLAS, which would go on spinning beside the work that follows.
+    """
     transform = np.array(_WEIGHT)
-    spread = (transform @ weight.astype(np.float64) @ transform.T).astype(np.float32)  # (O, I, 6, 6)
-    outputs, inputs = weight.shape[:2]
-    out_blocks, in_blocks = spec.output.blocks, spec.input.blocks
-    padded = np.zeros((out_blocks * lanes, in_blocks * lanes, SPAN * SPAN), np.float32)
-    padded[:outputs, :inputs] = spread.reshape(outputs, inputs, -1)
-    packed = padded.reshape(out_blocks, lanes, in_blocks, lanes, SPAN * SPAN).transpose(4, 0, 2, 3, 1)
-    return np.ascontiguousarray(packed)
+    both = np.einsum("ai,bj->abij", transform, transform).reshape(SPAN * SPAN, 9)
+    inputs, lanes = weight.shape[1], out.shape[3]
+    step = max(1, _BLAS_ALONE // lanes)
+    for block in range(out.shape[1]):
+        filters = weight[block * lanes : (block + 1) * lanes].reshape(-1, inputs, 9)
+        for first in range(0, inputs, step):
+            some = filters[:, first : first + step].transpose(2, 1, 0)
+            padded = np.zeros((*some.shape[:2], lanes))
+            padded[:, :, : len(filters)] = some
+            spread = both @ padded.reshape(9, -1)
+            out[:, block, first : first + step] = spread.reshape(SPAN * SPAN, -1, lanes)
+    out[:, :, inputs:] = 0
 
 
+@functools.cache
 def choose_chunk(spec_tiles: int, channels: tuple[int, int], target: Target) -> int:
     """Tiles of a task: scratch within a good part of the second-level cache, whole tiles of registers, enough to share."""
     bytes_a_tile = 4 * SPAN * SPAN * (channels[0] + channels[1])
