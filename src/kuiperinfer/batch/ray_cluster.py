@@ -1,0 +1,118 @@
+"""Runs a job on Ray: its workers are a pool of Ray Data's actors, each with the model loaded once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import InputError, KuiperError
+from .job import BatchJob, Progress, Runner
+from .output import Finished
+from .part import run_part
+from .sources import Slice
+
+_MOST_ATTEMPTS = 5  # at one part: Ray would give what kills its worker to another one for ever
+
+
+class PartActor:
+    """What Ray Data calls with the number and the slices of a part; answers with the numbers of its rows."""
+
+    def __init__(self, shipped: Sequence[Any]) -> None:
+        import ray
+
+        self._job: BatchJob = ray.get(shipped[0])
+
+    def __call__(self, columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """One part. An error that concerns the whole job is an answer too, so that its message reaches the user."""
+        number = int(columns["part"][0])
+        done = self._job.output.finished(number)  # by a worker that was lost before it could say so
+        try:
+            done = done or self._run(number, pickle.loads(columns["slices"][0]))
+        except KuiperError as error:
+            return {"part": [number], "rows": [0], "errors": [0], "problem": [str(error)]}
+        return {"part": [number], "rows": [done.rows], "errors": [len(done.errors)], "problem": [""]}
+
+    def _run(self, number: int, slices: Sequence[Slice]) -> Finished:
+        if self._job.output.count_attempt(number) > _MOST_ATTEMPTS:
+            first, last = slices[0], slices[-1]
+            raise KuiperError(
+                f"{_MOST_ATTEMPTS} workers were lost at part {number}, from {first.source.path} (row {first.start}) to "
+                f"{last.source.path} (row {last.stop - 1}): look for what kills them, such as too little memory for --actors"
+            )
+        return run_part(self._job, number, slices, lambda rows, errors: None)
+
+
+def ray_runner(address: str, actors: int | None, threads: int) -> Runner:
+    """A runner on the Ray cluster at `address`, or on one within this machine for ``"local"``.
+
+    `actors` workers (as many as the cluster's CPUs allow, if None) of `threads` CPUs each; Ray restarts those that are lost,
+    and gives their part to another. All machines need this package, and the paths of the inputs and of the output folder.
+    """
+
+    def run(job: BatchJob, parts: Mapping[int, Sequence[Slice]], progress: Progress) -> None:
+        if parts:
+            with _connected(address, actors, threads):
+                _run(job, parts, progress, actors, threads)
+
+    return run
+
+
+@contextmanager
+def _connected(address: str, actors: int | None, threads: int) -> Iterator[None]:
+    import ray
+
+    if ray.is_initialized():  # by the program that we are a part of
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    local = {"num_cpus": actors * threads if actors else None, "include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **local)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(f"--ray {address}: there is no Ray cluster to be reached ({error})") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _run(
+    job: BatchJob, parts: Mapping[int, Sequence[Slice]], progress: Progress, actors: int | None, threads: int
+) -> None:
+    import ray
+    import ray.data
+
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False  # `progress` hears of everything
+    room = max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+    most = min(actors or room, len(parts))
+    rows = [{"part": number, "slices": pickle.dumps(slices)} for number, slices in parts.items()]
+    shipped = ray.put(job)  # once, with the weights of the model
+    done = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+        PartActor,
+        fn_constructor_args=([shipped],),
+        batch_size=1,
+        num_cpus=threads,
+        compute=ray.data.ActorPoolStrategy(min_size=min(most, room), max_size=most),
+    )
+    heard: set[int] = set()
+    try:
+        for batch in done.iter_batches(batch_size=None, prefetch_batches=0):
+            for number, count, errors, problem in zip(*(batch[name] for name in _ANSWER), strict=True):
+                if problem:
+                    raise KuiperError(str(problem))
+                if int(number) not in heard:
+                    heard.add(int(number))
+                    progress(int(count), int(errors))
+    except ray.exceptions.RayError as error:
+        raise KuiperError(
+            f"Ray gave up on the job ({type(error).__name__}: {error}); what is finished stays, start the job again"
+        ) from error
+
+
+_ANSWER = ("part", "rows", "errors", "problem")
