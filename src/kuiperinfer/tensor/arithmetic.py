@@ -2,8 +2,284 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..dtypes import Scalar
+from ..errors import DTypeError, InputError
+from . import autograd
+from .casting import as_dtype
+from .lazy import NUMBERS
+from .operation import apply, elementwise
+from .operations import product, reduction
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def _operand(value: Any) -> Any:
+    """A value that an operator can take as a tensor or a number; None for others."""
+    if isinstance(value, (Arithmetic, *NUMBERS)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        from .tensor import Tensor
+
+        return Tensor(value)
+    return None
+
+
+def elementwise_call(function: str, *operands: Any) -> Any:
+    """A function of the tables of `expression`, applied to tensors and numbers, of which one at least is a tensor."""
+    return apply(elementwise(function, len(operands)), *operands)
+
+
+def _binary(function: str, swap: bool = False) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
+        operand = _operand(other)
+        if operand is None:
+            return NotImplemented
+        return elementwise_call(function, operand, self) if swap else elementwise_call(function, self, operand)
+
+    return method
+
+
+def _in_place(function: str) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
+        operand = _operand(other)
+        if operand is None:
+            return NotImplemented
+        return _replace(self, power(self, operand) if function == "pow" else elementwise_call(function, self, operand))
+
+    return method
+
+
+def _replace(tensor: Tensor, value: Tensor) -> Tensor:
+    """Takes the values of a result of its own."""
+    if value.dtype.kind not in _FITTING[tensor.dtype.kind]:
+        raise DTypeError(
+            f"a result of dtype {value.dtype} cannot be written into a tensor of dtype {tensor.dtype}; "
+            "convert the tensor with to() first"
+        )
+    return tensor.copy_(value)
+
+
+_FITTING = {
+    "bool": ("bool",),
+    "int": ("bool", "int"),
+    "float": ("bool", "int", "float"),
+    "complex": ("bool", "int", "float", "complex"),
+}
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """base ** exponent; an exponent that is a number is part of the code, since few are in use and most have short cuts."""
+    if isinstance(exponent, (bool, int, float)):
+        return apply(elementwise("pow", 1, (exponent,)), base)
+    return elementwise_call("pow", base, exponent)
+
+
+def _unary(function: str, text: str) -> Any:
+    def method(self: Tensor) -> Any:
+        return elementwise_call(function, self)
+
+    method.__name__ = function
+    method.__doc__ = text
+    return method
+
 
 class Arithmetic:
-    """The calculating half of `Tensor`."""
+    """The calculating half of `Tensor`. Results are put off until they are needed; see `lazy`."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # NumPy arrays leave operators to us
+
+    __add__, __radd__, __iadd__ = _binary("add"), _binary("add", swap=True), _in_place("add")
+    __sub__, __rsub__, __isub__ = _binary("sub"), _binary("sub", swap=True), _in_place("sub")
+    __mul__, __rmul__, __imul__ = _binary("mul"), _binary("mul", swap=True), _in_place("mul")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("div"), _binary("div", swap=True), _in_place("div")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", swap=True)
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__, __imod__ = _binary("remainder"), _binary("remainder", swap=True), _in_place("remainder")
+    __and__, __rand__, __iand__ = _binary("and"), _binary("and", swap=True), _in_place("and")
+    __or__, __ror__, __ior__ = _binary("or"), _binary("or", swap=True), _in_place("or")
+    __xor__, __rxor__, __ixor__ = _binary("xor"), _binary("xor", swap=True), _in_place("xor")
+    __lshift__, __rlshift__ = _binary("lshift"), _binary("lshift", swap=True)
+    __rshift__, __rrshift__ = _binary("rshift"), _binary("rshift", swap=True)
+    __lt__, __le__, __gt__, __ge__ = _binary("lt"), _binary("le"), _binary("gt"), _binary("ge")
+    __eq__, __ne__ = _binary("eq"), _binary("ne")
+    __rpow__, __ipow__ = _binary("pow", swap=True), _in_place("pow")
+
+    def __pow__(self, exponent: Any) -> Any:
+        operand = _operand(exponent)
+        return NotImplemented if operand is None else power(self, operand)
+
+    def __neg__(self) -> Any:
+        return elementwise_call("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return elementwise_call("abs", self)
+
+    def __invert__(self) -> Any:
+        tensor = cast("Tensor", self)
+        return elementwise_call("xor", self, True if tensor.dtype.kind == "bool" else -1)
+
+    def __matmul__(self, other: Any) -> Any:
+        return (
+            product.matmul(cast("Tensor", self), cast("Tensor", other))
+            if isinstance(other, Arithmetic)
+            else NotImplemented
+        )
+
+    # --------------------------------------------------------------------------------------- functions of every element
+
+    neg = _unary("neg", "-x")
+    abs = _unary("abs", "|x|")
+    sign = _unary("sign", "-1, 0 or 1; 0 for NaN")
+    square = _unary("square", "x * x")
+    ceil = _unary("ceil", "The next integer above.")
+    floor = _unary("floor", "The next integer below.")
+    round = _unary("round", "The nearest integer, the even one of two.")
+    trunc = _unary("trunc", "The next integer towards zero.")
+    reciprocal = _unary("reciprocal", "1 / x")
+    sqrt = _unary("sqrt", "The square root.")
+    rsqrt = _unary("rsqrt", "1 / sqrt(x)")
+    exp = _unary("exp", "e to the power x")
+    expm1 = _unary("expm1", "exp(x) - 1, without loss near 0")
+    log = _unary("log", "The natural logarithm.")
+    log10 = _unary("log10", "The logarithm to base 10.")
+    log1p = _unary("log1p", "log(1 + x), without loss near 0")
+    sin = _unary("sin", "The sine of radians.")
+    cos = _unary("cos", "The cosine of radians.")
+    tan = _unary("tan", "The tangent of radians.")
+    asin = _unary("asin", "The inverse of sin.")
+    acos = _unary("acos", "The inverse of cos.")
+    atan = _unary("atan", "The inverse of tan.")
+    sinh = _unary("sinh", "The hyperbolic sine.")
+    cosh = _unary("cosh", "The hyperbolic cosine.")
+    tanh = _unary("tanh", "The hyperbolic tangent.")
+    asinh = _unary("asinh", "The inverse of sinh.")
+    acosh = _unary("acosh", "The inverse of cosh.")
+    atanh = _unary("atanh", "The inverse of tanh.")
+    erf = _unary("erf", "The error function.")
+    relu = _unary("relu", "max(x, 0)")
+    sigmoid = _unary("sigmoid", "1 / (1 + exp(-x))")
+
+    # --------------------------------------------------------------------------------------- functions of two
+
+    add, sub, mul, div = _binary("add"), _binary("sub"), _binary("mul"), _binary("div")
+    eq, ne, lt, le, gt, ge = (_binary(name) for name in ("eq", "ne", "lt", "le", "gt", "ge"))
+    maximum, minimum, atan2, fmod = (_binary(name) for name in ("maximum", "minimum", "atan2", "fmod"))
+    remainder, floor_divide, logaddexp = (_binary(name) for name in ("remainder", "floor_divide", "logaddexp"))
+    add_, sub_, mul_, div_ = _in_place("add"), _in_place("sub"), _in_place("mul"), _in_place("div")
+
+    def pow(self, exponent: Any) -> Any:
+        """x ** exponent"""
+        return power(self, exponent)
+
+    def clamp(self, min: Scalar | None = None, max: Scalar | None = None) -> Any:
+        """The nearest number between `min` and `max`, either of which may be left out; NaN stays."""
+        if min is None and max is None:
+            raise InputError("clamp: expected min, max or both")
+        tensor = cast("Tensor", self)
+        if tensor.dtype.kind == "float":
+            return elementwise_call("clamp", self, -math.inf if min is None else min, math.inf if max is None else max)
+        at_least = self if min is None else elementwise_call("maximum", self, min)
+        return at_least if max is None else elementwise_call("minimum", at_least, max)
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """The tensor's elements where `condition` is true, those of `other` elsewhere."""
+        return elementwise_call("where", condition, self, other)
+
+    def lerp(self, end: Any, weight: Any) -> Any:
+        """x + weight * (end - x)"""
+        return self + weight * (end - self)
+
+    # --------------------------------------------------------------------------------------- reductions and products
+
+    def sum(self, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        """The sum, of all or along dimensions; integers and bools give an i64."""
+        return reduction.sum_(cast("Tensor", self), dim, keepdim, None if dtype is None else as_dtype(dtype))
+
+    def mean(self, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        """The arithmetic mean, of all or along dimensions."""
+        return reduction.mean(cast("Tensor", self), dim, keepdim, None if dtype is None else as_dtype(dtype))
+
+    def var(self, dim: Any = None, keepdim: bool = False, correction: float = 1) -> Any:
+        """The variance."""
+        return reduction.variance(cast("Tensor", self), dim, keepdim, correction)
+
+    def std(self, dim: Any = None, keepdim: bool = False, correction: float = 1) -> Any:
+        """The standard deviation."""
+        return self.var(dim, keepdim, correction).sqrt()
+
+    def prod(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The product of all elements, or along a dimension."""
+        return apply(reduction.PROD, self, dim=None if dim is None else (dim,), keepdim=keepdim)
+
+    def amax(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """The largest element; its gradient is shared among equals."""
+        return apply(reduction.AMAX, self, dim=reduction.dims(dim), keepdim=keepdim)
+
+    def amin(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """The smallest element; its gradient is shared among equals."""
+        return apply(reduction.AMIN, self, dim=reduction.dims(dim), keepdim=keepdim)
+
+    def max(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The largest element; along a dimension the pair (values, indices)."""
+        return reduction.extreme(True, cast("Tensor", self), dim, keepdim)
+
+    def min(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The smallest element; along a dimension the pair (values, indices)."""
+        return reduction.extreme(False, cast("Tensor", self), dim, keepdim)
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """Where the largest element stands: the first of equals."""
+        return apply(reduction.ARGMAX, self, dim=dim, keepdim=keepdim)
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """Where the smallest element stands: the first of equals."""
+        return apply(reduction.ARGMIN, self, dim=dim, keepdim=keepdim)
+
+    def logsumexp(self, dim: Any, keepdim: bool = False) -> Any:
+        """log(sum(exp(x))), without overflow."""
+        return apply(reduction.LOGSUMEXP, self, dim=reduction.dims(dim), keepdim=keepdim)
+
+    def all(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Whether no element is zero."""
+        return apply(reduction.ALL, self, dim=reduction.dims(dim), keepdim=keepdim)
+
+    def any(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Whether an element is not zero."""
+        return apply(reduction.ANY, self, dim=reduction.dims(dim), keepdim=keepdim)
+
+    def matmul(self, other: Tensor) -> Any:
+        """Products of the last two dimensions, the others broadcast."""
+        return product.matmul(cast("Tensor", self), other)
+
+    # --------------------------------------------------------------------------------------- gradients
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not calculated from one that requires a gradient."""
+        return cast("Tensor", self).grad_fn is None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Sets `requires_grad`; returns the tensor."""
+        tensor = cast("Tensor", self)
+        tensor.requires_grad = requires_grad
+        return tensor
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False, inputs: Any = None) -> None:
+        """Adds the gradient of this tensor to the `grad` of all leaves that it was calculated from."""
+        autograd.backward(cast("Tensor", self), gradient, retain_graph, inputs)
+
+    def retain_grad(self) -> None:
+        """Lets `backward` keep the gradient of this tensor in `grad`, though it is no leaf."""
+        autograd.retain_grad(cast("Tensor", self))

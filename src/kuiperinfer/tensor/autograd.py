@@ -1,20 +1,564 @@
-"""What gradients have to know about views, copies and writes."""
+"""Reverse-mode differentiation: what was calculated is recorded as nodes, and `backward` walks them in reverse.
+
+A node knows the edges to what it was calculated from (nodes, or leaves: tensors that require a gradient by themselves), and
+how a gradient of its result becomes gradients of these. Gradients are tensors, put off like all arithmetic. Tensors that a
+node needs are saved with the version of their storage, so that one that was modified since is noticed.
+
+A view has no history of its own: it is found in the tensor that it looks at, whose gradient has room for that of the view.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import contextvars
+import functools
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import GradientError, ShapeError
+from ..memory.shape import Shape
+from ..memory.storage import Storage
+from . import lazy
+from .indexing import as_numpy_index
+from .lazy import alias
+from .recording import note
+from .sums import sum_over
+from .views import Geometry
+from .wrapping import wrap
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+Edge: TypeAlias = "Node | Tensor | None"  # of a leaf the tensor itself; None where no gradient is wanted
+Gradient: TypeAlias = "Tensor | Window | None"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_enabled: contextvars.ContextVar[bool] = contextvars.ContextVar("kuiperinfer.tensor.gradients", default=True)
+is_grad_enabled = _enabled.get
+
+
+class _Mode(contextlib.AbstractContextManager["_Mode"]):
+    """Recording switched on or off within a `with` block or a decorated function."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._value = enabled
+        self._tokens: list[contextvars.Token[bool]] = []
+
+    def __enter__(self) -> _Mode:
+        self._tokens.append(_enabled.set(self._value))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _enabled.reset(self._tokens.pop())
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def within(*arguments: P.args, **named: P.kwargs) -> R:
+            with _Mode(self._value):
+                return function(*arguments, **named)
+
+        return within
+
+
+def no_grad() -> _Mode:
+    """`with no_grad():` or `@no_grad()`: nothing that is calculated there is recorded for gradients."""
+    return _Mode(False)
+
+
+def enable_grad() -> _Mode:
+    """Within `no_grad`: records again."""
+    return _Mode(True)
+
+
+# ------------------------------------------------------------------------------------------- nodes
+
+
+class Saved:
+    """A tensor that a node needs, and the version of its memory at that time."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        pending = tensor._pending
+        self.version = 0 if pending is not None and pending.storage is None else tensor.storage.version
+
+    def get(self, name: str) -> Tensor:
+        """The tensor; `GradientError` where it was modified since, naming the operation `name` that needs it."""
+        found = self.tensor.storage.version if self.tensor._pending is None else self.version
+        if found != self.version:
+            tensor = self.tensor
+            made = "" if tensor.grad_fn is None else f", the result of '{tensor.grad_fn.name}',"
+            raise GradientError(
+                f"a tensor of shape {tensor._shape} and dtype {tensor._dtype}{made} is needed for the gradient of '{name}', "
+                f"but was modified in place: its memory is at version {found}, and was at {self.version} when it was used; "
+                "modify a clone() of it instead"
+            )
+        return self.tensor
+
+
+class Node:
+    """An operation that was recorded: `function(node, gradient)` gives the gradients along its `edges`.
+
+    `values` is what it needs for that: `Saved` tensors and anything else. They are given up after `backward`, unless that
+    retains the graph.
+    """
+
+    __slots__ = ("__weakref__", "edges", "function", "is_freed", "name", "retained", "shape", "values")
+
+    def __init__(
+        self,
+        name: str,
+        edges: Sequence[Edge],
+        function: Callable[[Node, Tensor], Sequence[Gradient]],
+        values: tuple[Any, ...],
+        shape: Shape,
+    ) -> None:
+        self.name = name
+        self.edges = edges
+        self.function = function
+        self.values = values
+        self.shape = shape
+        self.is_freed = False
+        self.retained: weakref.ref[Tensor] | None = None  # a tensor that wants to keep this gradient
+
+    def saved(self, index: int) -> Tensor:
+        """The tensor that was saved as value number `index`."""
+        value: Saved = self.values[index]
+        return value.get(self.name)
+
+    def gradients(self, gradient: Tensor) -> Sequence[Gradient]:
+        """The gradients along the edges, given that of the result."""
+        if self.is_freed:
+            raise GradientError(
+                f"what the gradient of '{self.name}' needs was freed by an earlier backward(); "
+                "pass retain_graph=True to that one"
+            )
+        return self.function(self, gradient)
+
+    def free(self) -> None:
+        """Gives up what was saved."""
+        if self.values:
+            self.values, self.is_freed = (), True
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class Layout(NamedTuple):
+    """How a tensor lies in its storage, and its dtype."""
+
+    geometry: Geometry
+    dtype: DType
+
+    @staticmethod
+    def of(tensor: Tensor) -> Layout:
+        """That of a tensor."""
+        return Layout(Geometry(tensor._shape, tensor._strides, tensor._offset), tensor._dtype)
+
+    def zeros(self) -> Tensor:
+        """A gradient for all elements, laid out like the tensor, so that its views lie in it as they lie in the tensor."""
+        from .tensor import Tensor
+
+        shape, strides, _ = self.geometry
+        reaches = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if shape.dsize else []
+        first = -sum(reach for reach in reaches if reach < 0)
+        storage = Storage((first + sum(reach for reach in reaches if reach > 0) + 1) * self.dtype.itemsize)
+        storage.block.data[...] = 0
+        return Tensor.over(storage, self.dtype, Geometry(shape, strides, first))
+
+    def part(self, whole: Tensor, view: Geometry) -> Tensor:
+        """What a view of the tensor is in a gradient that `zeros` made."""
+        offset = view.offset - self.geometry.offset + whole._offset
+        return whole.over(whole.storage, whole._dtype, Geometry(view.shape, view.strides, offset))
+
+
+class Window:
+    """The gradient of a view: what is to be added to a part of the gradient of the tensor that it looks at."""
+
+    __slots__ = ("gradient", "view", "whole")
+
+    def __init__(self, whole: Layout, view: Geometry, gradient: Tensor) -> None:
+        self.whole, self.view, self.gradient = whole, view, gradient
+
+    def add_to(self, gradient: Tensor) -> None:
+        """Adds this to a gradient that `whole.zeros` made."""
+        part = self.whole.part(gradient, self.view)
+        if _is_injective(self.view):
+            lazy.write(part, part + self.gradient)
+            return
+        places = np.full(self.view.shape, part._offset, np.int64)
+        for dim, (size, stride) in enumerate(zip(self.view.shape, self.view.strides, strict=True)):
+            places += (np.arange(size) * stride).reshape(-1, *[1] * (len(self.view.shape) - dim - 1))
+        elements = np.frombuffer(part.storage.block.data, part._dtype.storage)
+        np.add.at(elements, places, self.gradient.array)
+
+
+def _is_injective(view: Geometry) -> bool:
+    """Whether no element is shown twice (some that show none twice are not recognised)."""
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for size, stride in zip(view.shape, view.strides, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return False
+            reach += stride * (size - 1)
+    return True
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    """Where the gradient of a tensor goes to."""
+    if tensor._view_of is not None:
+        _refresh(tensor)
+    if tensor.grad_fn is not None:
+        node: Node = tensor.grad_fn
+        return node
+    return tensor if tensor._requires_grad else None
+
+
+def wants_gradient(tensor: Tensor) -> bool:
+    """Whether a gradient of this tensor is wanted."""
+    if tensor._view_of is not None:
+        _refresh(tensor)
+    return tensor._requires_grad
+
+
+def attach(result: Tensor, name: str, inputs: Sequence[Any], function: Any, *values: Any) -> None:
+    """Records that `result` was calculated from `inputs` (tensors, or anything else, which gets no gradient)."""
+    edges = [edge_of(one) if hasattr(one, "grad_fn") else None for one in inputs]
+    result.grad_fn = Node(name, edges, function, values, result._shape)
+    result._requires_grad = True
+
+
+def wanted(*inputs: Any) -> bool:
+    """Whether an operation on these inputs has to be recorded."""
+    return _enabled.get() and any(hasattr(one, "grad_fn") and wants_gradient(one) for one in inputs)
+
+
+# ------------------------------------------------------------------------------------------- backward
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    gradients: Any = None,
+    retain_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
+) -> None:
+    """Adds to the `grad` of every leaf that `tensors` were calculated from (or of `inputs` alone) their gradient.
+
+    A tensor of one element has the gradient 1 by itself; others need one of their shape.
+    """
+    roots = _roots(tensors, gradients)
+    found = _run(roots, retain_graph, None if inputs is None else [edge_of(one) for one in inputs])
+    _keep_at_leaves(found, roots)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `inputs`, without touching anything's `grad`.
+
+    `GradientError` for an input that the outputs do not depend on, unless `allow_unused`, which gives None for it.
+    """
+    wanted_inputs: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    edges = [edge_of(one) for one in wanted_inputs]
+    for number, edge in enumerate(edges):
+        if edge is None:
+            raise GradientError(f"input {number} does not require a gradient; expected one with requires_grad=True")
+    found = _run(_roots(outputs, grad_outputs), retain_graph, edges)
+    results = []
+    for number, edge in enumerate(edges):
+        gradient = found.get(id(edge), (None, None))[1]
+        if gradient is None and not allow_unused:
+            raise GradientError(
+                f"the outputs do not depend on input {number}; pass allow_unused=True to get None as its gradient"
+            )
+        results.append(gradient)
+    lazy.evaluate_together(one for one in results if one is not None)
+    return tuple(results)
+
+
+def _roots(tensors: Any, gradients: Any) -> list[tuple[Any, Tensor]]:
+    several = list(tensors) if isinstance(tensors, (tuple, list)) else [tensors]
+    given = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients] * len(several)
+    if len(given) != len(several):
+        raise GradientError(f"expected a gradient for each of {len(several)} tensors, found {len(given)}")
+    roots = []
+    for tensor, gradient in zip(several, given, strict=True):
+        edge = edge_of(tensor)
+        if edge is None:
+            raise GradientError(
+                "backward() of a tensor that does not require a gradient and was calculated from none that does; "
+                "set requires_grad=True on what to differentiate by"
+            )
+        roots.append((edge, _first_gradient(tensor, gradient)))
+    return roots
+
+
+def _first_gradient(tensor: Tensor, gradient: Any) -> Tensor:
+    from .tensor import Tensor
+
+    if gradient is None:
+        if tensor._shape.dsize != 1:
+            raise GradientError(
+                f"backward() of a tensor of shape {tensor._shape} needs a gradient of this shape as an argument; "
+                "only one element has the gradient 1 by itself"
+            )
+        ones = Tensor.empty_contiguous(tensor._shape, tensor._dtype)
+        return ones.fill_(1)
+    if not isinstance(gradient, Tensor):
+        gradient = Tensor(gradient, tensor._dtype)
+    if gradient._shape != tensor._shape:
+        raise ShapeError(f"the gradient has shape {gradient._shape}; expected {tensor._shape}, that of the tensor")
+    return alias(gradient)
+
+
+def _run(roots: Sequence[tuple[Any, Tensor]], retain: bool, only: Sequence[Edge] | None) -> dict[int, Any]:
+    """The gradients of all leaves, or of the edges `only`: (edge, gradient) by the id of the edge."""
+    with no_grad():
+        waiting = _count_edges([edge for edge, _ in roots])
+        received: dict[int, _Sum] = {}
+        for edge, first in roots:
+            received.setdefault(id(edge), _Sum()).add(first)
+        found: dict[int, Any] = {}
+        asked = None if only is None else set(map(id, only))
+        ready: list[Any] = list({id(edge): edge for edge, _ in roots if not waiting[id(edge)]}.values())
+        while ready:
+            edge = ready.pop()
+            total = received.pop(id(edge), None)
+            gradient: Any = None if total is None else total.tensor
+            if gradient is not None and (id(edge) in asked if asked is not None else not isinstance(edge, Node)):
+                found[id(edge)] = (edge, gradient)
+            if not isinstance(edge, Node):
+                continue
+            if edge.retained is not None and gradient is not None and asked is None:
+                _keep(edge.retained(), gradient)
+            parts: Sequence[Gradient] = [None] * len(edge.edges) if gradient is None else edge.gradients(gradient)
+            if not retain:
+                edge.free()
+            for target, part in zip(edge.edges, parts, strict=True):
+                if target is None:
+                    continue
+                if part is not None:
+                    received.setdefault(id(target), _Sum()).add(part)
+                waiting[id(target)] -= 1
+                if not waiting[id(target)]:
+                    ready.append(target)
+        return found
+
+
+def _count_edges(roots: Iterable[Any]) -> Counter[int]:
+    """How many edges lead to each node and leaf that can be reached."""
+    counts: Counter[int] = Counter()
+    seen = {id(root): root for root in roots}
+    stack = list(seen.values())
+    while stack:
+        edge = stack.pop()
+        for target in edge.edges if isinstance(edge, Node) else ():
+            if target is None:
+                continue
+            counts[id(target)] += 1
+            if id(target) not in seen:
+                seen[id(target)] = target
+                stack.append(target)
+    return counts
+
+
+class _Sum:
+    """A gradient that comes in parts."""
+
+    __slots__ = ("is_own", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: Any = None
+        self.is_own = False  # whether nobody else holds its memory
+
+    def add(self, part: Tensor | Window) -> None:
+        """One more part; views' parts are added in place."""
+        if isinstance(part, Window):
+            if not self.is_own:
+                whole = part.whole.zeros()
+                if self.tensor is not None:
+                    lazy.write(whole, self.tensor)
+                self.tensor, self.is_own = whole, True
+            part.add_to(self.tensor)
+        else:
+            self.tensor = part if self.tensor is None else self.tensor + part
+            self.is_own = False
+
+
+def _keep_at_leaves(found: dict[int, Any], roots: Sequence[tuple[Any, Tensor]]) -> None:
+    """Adds gradients to the `grad` of their leaves; no two of these share memory."""
+    lazy.evaluate_together(gradient for _, gradient in found.values())
+    taken = {id(gradient.storage.block) for _, gradient in roots}
+    for edge, gradient in found.values():
+        if isinstance(edge, Node):
+            continue
+        with no_grad():
+            block = gradient.storage.block
+            if edge.grad is not None:
+                lazy.write(edge.grad, edge.grad + gradient)
+            elif id(block) in taken or block.data.nbytes != gradient._shape.dsize * gradient._dtype.itemsize:
+                edge.grad = gradient.clone()
+            else:
+                edge.grad = alias(gradient)
+            taken.add(id(block))
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Lets `backward` keep the gradient of a tensor that is no leaf."""
+    edge = edge_of(tensor)
+    if edge is None:
+        raise GradientError("retain_grad() of a tensor that does not require a gradient")
+    if isinstance(edge, Node):
+        edge.retained = weakref.ref(tensor)
+
+
+def _keep(tensor: Tensor | None, gradient: Tensor) -> None:
+    if tensor is not None:
+        tensor.grad = gradient.clone() if tensor.grad is None else tensor.grad + gradient
+
+
+# ------------------------------------------------------------------------------------------- shapes of gradients
+
+
+def sum_to(gradient: Tensor, shape: Shape, dtype: DType) -> Tensor:
+    """A gradient summed over the dimensions along which an operand of this shape was broadcast, in the operand's dtype."""
+    if gradient._shape != shape:
+        extra = len(gradient._shape) - len(shape)
+        axes = (
+            *range(extra),
+            *(extra + i for i, size in enumerate(shape) if size == 1 and gradient._shape[extra + i] != 1),
+        )
+        gradient = wrap(sum_over(gradient.array, axes).reshape(shape))
+    return gradient if gradient._dtype is dtype else gradient.to(dtype)
+
+
+# ------------------------------------------------------------------------------------------- views, copies, writes
+
 
 def record_view(base: Tensor, view: Tensor, name: str, arguments: tuple[Any, ...]) -> None:
     """`view` looks at the memory of `base`: `views.apply(name, geometry of base, arguments)`."""
+    note(name, (base,), {"arguments": arguments}, view)
+    if not _enabled.get():
+        return
+    edge = edge_of(base)
+    root = base if base._view_of is None else base._view_of[0]
+    view._view_of = (root, root.grad_fn or (root if root._requires_grad else None))
+    if edge is not None:
+        inverse = _INVERSES.get(name)
+        values = (Layout.of(base), view._geometry(), arguments)
+        view.grad_fn = Node(name, [edge], _view_gradient if inverse is None else inverse, values, view._shape)
+        view._requires_grad = True
+
+
+def _view_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    return [Window(node.values[0], node.values[1], gradient)]
+
+
+def _reshaped(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    return [gradient.reshape(node.values[0].geometry.shape)]
+
+
+def _transposed(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    return [gradient.transpose(*node.values[2])]
+
+
+def _permuted(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    order = [node.shape.dimension(dim) for dim in node.values[2][0]]
+    return [gradient.permute([order.index(dim) for dim in range(len(order))])]
+
+
+def _flipped(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    return [gradient.flip(*node.values[2])]
+
+
+# Views that show every element once: their gradient, looked at the other way round.
+_INVERSES: dict[str, Callable[[Node, Tensor], Sequence[Gradient]]] = {
+    "view": _reshaped,
+    "squeeze": _reshaped,
+    "unsqueeze": _reshaped,
+    "transpose": _transposed,
+    "permute": _permuted,
+    "flip": _flipped,
+}
+
+
+def _refresh(view: Tensor) -> None:
+    """Finds the history of a view anew where that of the tensor it looks at has changed."""
+    root, known = view._view_of
+    now = root.grad_fn or (root if root._requires_grad else None)
+    if now is known:
+        return
+    view._view_of = (root, now)
+    view.grad_fn = None
+    if now is not None:
+        view.grad_fn = Node("view", [now], _view_gradient, (Layout.of(root), view._geometry(), ()), view._shape)
+    view._requires_grad = now is not None
 
 
 def record_copy(source: Tensor, copy: Tensor, name: str, arguments: tuple[Any, ...]) -> None:
     """`copy` was made from `source` by the method `name`: "clone", "to" (dtype) or "gather" (index)."""
+    note(name, (source,), {"arguments": arguments}, copy)
+    if copy._dtype.kind == "float" and wanted(source):
+        function = _gather_gradient if name == "gather" else _copy_gradient
+        attach(copy, name, (source,), function, Layout.of(source), arguments)
 
 
-def record_write(target: Tensor, name: str, source: Tensor | None) -> None:
-    """`target` is about to take the values of `source`, broadcast and converted."""
+def _copy_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    layout: Layout = node.values[0]
+    return [sum_to(gradient, layout.geometry.shape, layout.dtype)]
+
+
+def _gather_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    layout, items = node.values
+    whole = layout.zeros()
+    np.add.at(whole.array, as_numpy_index(items), gradient.array)
+    return [whole]
+
+
+def record_write(target: Tensor, name: str, source: Tensor, items: tuple[Any, ...] | None = None) -> None:
+    """`target`, or `target[items]`, is about to take the values of `source`, broadcast and converted."""
+    lazy.expect_writable(target, source if items is None else target)
+    note(name, (target, source), {"items": items}, target)
+    if not _enabled.get():
+        return
+    root = target if target._view_of is None else target._view_of[0]
+    if root._requires_grad and root.grad_fn is None:
+        raise GradientError(
+            f"a leaf of shape {root._shape} that requires a gradient cannot be modified in place while operations are "
+            "recorded; do it within no_grad()"
+        )
+    edges = (edge_of(root), edge_of(source))
+    if edges[0] is None and edges[1] is None:
+        return
+    if root is target and items is None:
+        root.grad_fn = (
+            None if edges[1] is None else Node(name, edges[1:], _copy_gradient, (Layout.of(source),), root._shape)
+        )
+        root._requires_grad = edges[1] is not None
+    else:
+        values = (Layout.of(root), target._geometry(), items, source._shape, source._dtype)
+        root.grad_fn = Node(name, edges, _write_gradient, values, root._shape)
+        root._requires_grad = True
+
+
+def _write_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    """What was overwritten gets no gradient; what was written gets that of its place."""
+    layout, view, items, shape, dtype = node.values
+    whole = layout.zeros()
+    lazy.write(whole, gradient)
+    part = layout.part(whole, view)
+    place = ... if items is None else as_numpy_index(items)
+    written = wrap(np.array(part.array[place]))
+    part.array[place] = 0
+    return [whole, sum_to(written, shape, dtype)]

@@ -61,6 +61,7 @@ class FusedLoop:
 
     def __init__(self, trees: tuple[Expression, ...]) -> None:
         self.trees = trees
+        self.calls = sum(isinstance(node, Call) for tree in trees for node in distinct_nodes(tree))
         self._texts = tuple(map(str, trees))
         self._dtypes: dict[tuple[Kind, ...], tuple[DType, ...]] = {}
         self._ways: dict[Any, _Way] = {}

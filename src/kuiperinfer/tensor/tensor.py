@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ..dtypes import Array, DType, cast
-from ..errors import InputError, ShapeError
+from ..dtypes import Array, DType, broadcast_shapes, cast
+from ..errors import DTypeError, InputError, ShapeError
 from ..memory.shape import Shape
 from ..memory.storage import Storage
-from . import autograd, indexing, views
+from . import autograd, indexing, lazy, views
 from .arithmetic import Arithmetic
-from .casting import DTypeLike, as_dtype
+from .casting import CastMethods, DTypeLike, as_dtype
+from .view_methods import ViewMethods
 from .views import Geometry
 
 
-class Tensor(Arithmetic):
+class Tensor(Arithmetic, ViewMethods, CastMethods):
     """Elements of one dtype in a storage that other tensors may share.
 
     `strides` and `offset` count elements, as PyTorch's do. A tensor may be the result of arithmetic that is not evaluated
@@ -34,12 +35,18 @@ class Tensor(Arithmetic):
         "_shape",
         "_storage",
         "_strides",
+        "_view_of",
         "grad",
         "grad_fn",
     )
 
+    __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to the tensor
+
     def __init__(self, data: Any, dtype: DTypeLike | None = None, *, requires_grad: bool = False) -> None:
-        """A copy of numbers, nested lists, arrays or another tensor."""
+        """A copy of a number, of nested lists of numbers, of an array or of another tensor.
+
+        Python's floats become f32 and its integers i64, as in PyTorch, where no `dtype` says otherwise.
+        """
         from .creation import array_of
 
         array = array_of(data, None if dtype is None else as_dtype(dtype))
@@ -55,6 +62,7 @@ class Tensor(Arithmetic):
         self._pending: Any = None
         self._array: Array | None = None
         self._requires_grad = False
+        self._view_of: Any = None  # see autograd.record_view
         self.grad: Tensor | None = None
         self.grad_fn: Any = None
 
@@ -72,7 +80,7 @@ class Tensor(Arithmetic):
 
     @staticmethod
     def not_evaluated(pending: Any, shape: Shape, dtype: DType) -> Tensor:
-        """A tensor whose storage `pending.realize(tensor)` will set, when it is first asked for."""
+        """A tensor in row-major order whose storage `pending.realize(tensor)` will set, when it is first asked for."""
         tensor = Tensor.__new__(Tensor)
         tensor._become(None, dtype, views.contiguous_geometry(shape))
         tensor._pending = pending
@@ -100,7 +108,7 @@ class Tensor(Arithmetic):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How many elements lie between neighbours along each dimension."""
+        """How many elements of the storage lie between neighbours along each dimension."""
         return self._strides
 
     @property
@@ -114,17 +122,30 @@ class Tensor(Arithmetic):
         return len(self._shape)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, as many as there would be without sharing."""
+        return self._shape.dsize * self._dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._dtype.itemsize
+
+    @property
     def requires_grad(self) -> bool:
         """Whether `backward()` has to find the gradient of this tensor."""
-        return self._requires_grad
+        return autograd.wants_gradient(self)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if value and self._dtype.kind not in ("float", "complex"):
-            raise InputError(
-                f"only tensors of floating point or complex dtype can require gradients, found {self._dtype}"
-            )
-        self._requires_grad = value
+            raise DTypeError(f"only floats and complex numbers have gradients; found a tensor of {self._dtype}")
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Sets `requires_grad`; returns the tensor."""
+        self.requires_grad = requires_grad
+        return self
 
     def _geometry(self) -> Geometry:
         return Geometry(self._shape, self._strides, self._offset)
@@ -149,6 +170,10 @@ class Tensor(Arithmetic):
         """Number of dimensions."""
         return len(self._shape)
 
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self._dtype.itemsize
+
     def data_ptr(self) -> int:
         """The address of the first element."""
         return self.storage.address + self._offset * self._dtype.itemsize
@@ -157,11 +182,19 @@ class Tensor(Arithmetic):
         """Whether the elements lie one after another in row-major order."""
         return views.is_contiguous(self._geometry())
 
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self._dtype.kind == "float"
+
+    def shares_memory_with(self, other: Tensor) -> bool:
+        """Whether both look at the same storage, so that writing one may change the other."""
+        return self.storage.shares_with(other.storage)
+
     # --------------------------------------------------------------------------------------- elements
 
     @property
     def array(self) -> Array:
-        """The elements as a NumPy array of the dtype's storage, without a copy: for reading."""
+        """The elements as a NumPy array of the dtype's storage, without a copy: for reading, within this package."""
         if self._array is None:
             storage, itemsize = self.storage, self._dtype.itemsize
             self._array = np.ndarray(
@@ -169,7 +202,7 @@ class Tensor(Arithmetic):
                 self._dtype.storage,
                 storage.block.data,
                 storage.offset + self._offset * itemsize,
-                tuple(stride * itemsize for stride in self._strides),
+                [stride * itemsize for stride in self._strides],
             )
         return self._array
 
@@ -179,18 +212,45 @@ class Tensor(Arithmetic):
         What was put off and still has to read the old elements is evaluated first, and the storage's version goes up.
         """
         storage = self.storage
-        readers = storage.block.readers
-        if readers is not None:
-            readers.evaluate()
+        if not storage.block.data.flags.writeable:
+            raise InputError("this tensor looks at memory that is read-only; use clone() to have a copy to write to")
+        if views.overlaps_itself(self._geometry()):
+            raise InputError(
+                f"a tensor of shape {self._shape} and strides {self._strides} shows one element of memory several times, so "
+                "it cannot be written in place; use clone() to have a copy to write to"
+            )
+        if storage.block.readers is not None:
+            storage.block.readers.evaluate()
         storage.increment_version()
         return self.array
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array over the same memory: who writes one writes the other."""
-        if self._requires_grad:
+        """The elements as a NumPy array over the same memory: who writes one writes the other.
+
+        bf16 and c32 come in the package's own storage dtypes, since NumPy has none.
+        """
+        if self.requires_grad:
             raise InputError("a tensor that requires gradients cannot become an array; use tensor.detach().numpy()")
-        self.storage.block.exposed = True
+        block = self.storage.block
+        block.exposed = True
+        if block.readers is not None:
+            block.readers.evaluate()
         return self.array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and wanted != array.dtype:
+            raise ValueError(f"a tensor of {self._dtype} can only become an array of {wanted} by being copied")
+        return array.astype(wanted, copy=bool(copy))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        from .interchange import dlpack_capsule
+
+        return dlpack_capsule(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # a CPU, the only one
 
     def item(self) -> Any:
         """The only element as a Python number; `InputError` where there are more or none."""
@@ -206,7 +266,7 @@ class Tensor(Arithmetic):
 
         return python_values(self.array)
 
-    # --------------------------------------------------------------------------------------- views
+    # --------------------------------------------------------------------------------------- views and indices
 
     def _view(self, name: str, *arguments: Any) -> Tensor:
         """Every view is made here."""
@@ -216,109 +276,52 @@ class Tensor(Arithmetic):
 
     def __getitem__(self, key: Any) -> Tensor:
         items = key if isinstance(key, tuple) else (key,)
-        if not all(indexing.is_basic(item) for item in items):
-            return self._gather(items)
-        return self._view("index", items)
+        if indexing.is_basic(items):
+            return self._view("index", items)
+        index = indexing.gathering_index(items, self._shape)
+        values = self.array[index]
+        result = Tensor.empty_contiguous(Shape(values.shape), self._dtype)
+        result.array[...] = values
+        autograd.record_copy(self, result, "gather", index)
+        return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
         items = key if isinstance(key, tuple) else (key,)
-        if not all(indexing.is_basic(item) for item in items):
-            self._scatter(items, value)
-        else:
+        if indexing.is_basic(items):
             self._view("index", items).copy_(value)
-
-    def _gather(self, items: tuple[Any, ...]) -> Tensor:
-        values = self.array[indexing.as_numpy_index(items)]
-        result = Tensor.empty_contiguous(Shape(values.shape), self._dtype)
-        result.array[...] = values
-        autograd.record_copy(self, result, "gather", items)
-        return result
-
-    def _scatter(self, items: tuple[Any, ...], value: Any) -> None:
+            return
+        index = indexing.gathering_index(items, self._shape)
         source = value if isinstance(value, Tensor) else Tensor(value, self._dtype)
-        autograd.record_write(self, "scatter", source)
-        self.writable_array()[indexing.as_numpy_index(items)] = cast(source.array, self._dtype)
+        values = cast(source.array, self._dtype)
+        _expect_fitting(values.shape, indexing.shape_of_index(index, self._shape))
+        autograd.record_write(self, "scatter", source, index)
+        self.writable_array()[index] = values
 
     def __len__(self) -> int:
         if not self._shape:
-            raise InputError("a tensor without dimensions has no length")
+            raise TypeError("a tensor without dimensions has no length")
         return self._shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self._shape:
-            raise InputError("a tensor without dimensions cannot be walked through")
-        return (self.select(0, index) for index in range(self._shape[0]))
-
-    def select(self, dim: int, index: int) -> Tensor:
-        """One position along a dimension, which disappears."""
-        return self._view("select", dim, index)
-
-    def slice(self, dim: int = 0, start: int | None = None, stop: int | None = None, step: int | None = 1) -> Tensor:
-        """The positions `start:stop:step` of a dimension."""
-        return self._view("slice", dim, start, stop, step)
-
-    def narrow(self, dim: int, start: int, length: int) -> Tensor:
-        """`length` positions of a dimension from `start` on."""
-        return self._view("narrow", dim, start, length)
-
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        """Two dimensions change places."""
-        return self._view("transpose", dim0, dim1)
-
-    def permute(self, *dims: Any) -> Tensor:
-        """The dimensions in another order."""
-        return self._view("permute", _sizes(dims))
-
-    def squeeze(self, dim: int | Sequence[int] | None = None) -> Tensor:
-        """Without dimensions of size 1."""
-        return self._view("squeeze", dim)
-
-    def unsqueeze(self, dim: int) -> Tensor:
-        """A new dimension of size 1 before `dim`."""
-        return self._view("unsqueeze", dim)
-
-    def expand(self, *sizes: Any) -> Tensor:
-        """Dimensions of size 1, and new ones at the left, repeated without being copied."""
-        return self._view("expand", _sizes(sizes))
-
-    def flip(self, *dims: Any) -> Tensor:
-        """Dimensions walked backwards; a view."""
-        return self._view("flip", _sizes(dims))
-
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """The elements on a diagonal, as a new last dimension."""
-        return self._view("diagonal", offset, dim1, dim2)
-
-    def unfold(self, dim: int, size: int, step: int) -> Tensor:
-        """All windows along a dimension."""
-        return self._view("unfold", dim, size, step)
-
-    def view(self, *sizes: Any) -> Tensor:
-        """The same memory in another shape; `ShapeError` where strides cannot express it."""
-        return self._view("view", _sizes(sizes))
-
-    def reshape(self, *sizes: Any) -> Tensor:
-        """The elements in another shape: a view where strides can express it, otherwise a copy."""
-        target = views.resolve_sizes(self._shape, _sizes(sizes), "reshape")
-        if views.view_strides(self._geometry(), target) is None:
-            return self.clone().view(target)
-        return self._view("view", target)
-
-    def contiguous(self) -> Tensor:
-        """The tensor itself where its elements lie in row-major order, otherwise a copy in which they do."""
-        return self if self.is_contiguous() else self.clone()
+            raise TypeError("a tensor without dimensions cannot be walked through")
+        return iter(self.unbind(0))
 
     # --------------------------------------------------------------------------------------- copies and writing
 
     def clone(self) -> Tensor:
         """A copy in row-major order."""
-        copy = Tensor.empty_contiguous(self._shape, self._dtype)
-        copy.array[...] = self.array
-        autograd.record_copy(self, copy, "clone", ())
-        return copy
+        result = Tensor.empty_contiguous(self._shape, self._dtype)
+        result.array[...] = self.array
+        autograd.record_copy(self, result, "clone", ())
+        return result
+
+    def contiguous(self) -> Tensor:
+        """The tensor itself where its elements lie in row-major order, otherwise a copy in which they do."""
+        return self if self.is_contiguous() else self.clone()
 
     def to(self, dtype: DTypeLike) -> Tensor:
-        """The values in another dtype; the tensor itself where it has that already."""
+        """The values in another dtype, converted as PyTorch does; the tensor itself where it has that already."""
         target = as_dtype(dtype)
         if target is self._dtype:
             return self
@@ -328,16 +331,12 @@ class Tensor(Arithmetic):
         return result
 
     def copy_(self, source: Any) -> Tensor:
-        """Takes the values of a tensor, an array or a number, broadcast and converted."""
+        """Takes the values of a tensor, an array or a number, broadcast to the shape and converted to the dtype."""
         if not isinstance(source, Tensor):
             source = Tensor(source, self._dtype)
-        values = cast(source.array, self._dtype)
-        try:
-            values = np.broadcast_to(values, self._shape)
-        except ValueError:
-            raise ShapeError(f"values of shape {source.shape} cannot be broadcast to shape {self._shape}") from None
+        _expect_fitting(source._shape, self._shape)
         autograd.record_write(self, "copy_", source)
-        self.writable_array()[...] = values
+        lazy.write(self, source)
         return self
 
     def fill_(self, value: Any) -> Tensor:
@@ -349,7 +348,7 @@ class Tensor(Arithmetic):
         return self.copy_(0)
 
     def detach(self) -> Tensor:
-        """The same memory, without a history."""
+        """The same memory without a history: no gradient passes."""
         return Tensor.over(self.storage, self._dtype, self._geometry())
 
     # --------------------------------------------------------------------------------------- Python
@@ -369,19 +368,44 @@ class Tensor(Arithmetic):
         return complex(self.item())
 
     def __index__(self) -> int:
-        value = self.item()
-        if not isinstance(value, int):
-            raise TypeError(f"only a tensor of integers can be an index, found {self._dtype}")
-        return int(value)
+        if self._dtype.kind != "int" or self._shape.dsize != 1:
+            raise TypeError(
+                f"only one integer can be an index, found a tensor of {self._dtype} and shape {self._shape}"
+            )
+        return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
         from .printing import tensor_text
 
         return tensor_text(self)
 
+    def __copy__(self) -> Tensor:
+        result = type(self).__new__(type(self))
+        result._become(self.storage, self._dtype, self._geometry())
+        result._requires_grad = self._requires_grad
+        return result
 
-def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence."""
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        return tuple(sizes[0])
-    return sizes
+    def __reduce__(self) -> Any:
+        if self.requires_grad and self.grad_fn is not None:
+            raise InputError("only a tensor without a history can be copied deeply or pickled; use tensor.detach()")
+        return _restore, (type(self), np.array(self.array), self._requires_grad)
+
+
+def _expect_fitting(values: tuple[int, ...], target: tuple[int, ...]) -> None:
+    try:
+        fits = broadcast_shapes(values, target) == target
+    except ShapeError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"values of shape {tuple(values)} cannot be broadcast to shape {tuple(target)}")
+
+
+def _restore(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
+    tensor = Tensor(array)
+    result = kind.__new__(kind)
+    result._become(tensor.storage, tensor.dtype, tensor._geometry())
+    result.requires_grad = requires_grad
+    return result

@@ -1,0 +1,104 @@
+"""Matrix products, by BLAS: transposed operands are read where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...dtypes import Array
+from ...memory import aligned_empty
+from ..operation import ArrayOperation, Composite, Context, apply
+from .layer import apply_layer
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_BLAS = (np.float32, np.float64)
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    """a @ b of matrices of one float dtype."""
+    out = aligned_empty((a.shape[0], b.shape[1]), a.dtype)
+    return np.matmul(a, b, out=out)
+
+
+def _matmul(context: Context, a: Array, b: Array) -> Array:
+    if a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype in _BLAS and a.shape[1] == b.shape[0]:
+        return _multiply(a, b)
+    _, (result,) = apply_layer("torch.matmul", [a, b])
+    return result
+
+
+def _matmul_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
+    """gradient @ bᵀ and aᵀ @ gradient, summed over broadcast dimensions; vectors are matrices of one row or column."""
+    a, b = context.arrays
+    if a.ndim == b.ndim == 2 and gradient.dtype in _BLAS:
+        return [
+            _multiply(gradient, b.T) if context.needs[0] else None,
+            _multiply(a.T, gradient) if context.needs[1] else None,
+        ]
+    rows, columns = a.ndim == 1, b.ndim == 1
+    left, right = a[None] if rows else a, b[:, None] if columns else b
+    full = gradient[..., None, :] if rows and not columns else gradient
+    full = full[..., None] if columns else full
+    full = full[None] if rows and columns else full
+    parts: list[Array | None] = [None, None]
+    if context.needs[0]:
+        part = full @ right.swapaxes(-1, -2)
+        parts[0] = _summed(part, left.shape).reshape(a.shape)
+    if context.needs[1]:
+        part = left.swapaxes(-1, -2) @ full
+        parts[1] = _summed(part, right.shape).reshape(b.shape)
+    return parts
+
+
+def _summed(array: Array, shape: tuple[int, ...]) -> Array:
+    extra = array.ndim - len(shape)
+    axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and array.shape[extra + i] != 1))
+    return array.sum(axes, keepdims=True).reshape(shape) if axes else array
+
+
+def _linear(context: Context, input: Array, weight: Array) -> Array:
+    """input @ weightᵀ"""
+    flat = input if input.ndim == 2 else input.reshape(-1, input.shape[-1]) if input.ndim and input.size else None
+    fits = flat is not None and weight.ndim == 2 and input.dtype == weight.dtype and input.dtype in _BLAS
+    if fits and flat is not None and flat.shape[1] == weight.shape[1]:
+        return _multiply(flat, weight.T).reshape(*input.shape[:-1], len(weight))
+    _, (result,) = apply_layer("F.linear", [input, weight])
+    return result
+
+
+def _linear_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
+    input, weight = context.arrays
+    if weight.ndim == 1:
+        flat = gradient.reshape(-1, 1)
+        return [flat * weight, (flat.T @ input.reshape(-1, len(weight))).reshape(-1)]
+    flat = gradient.reshape(-1, len(weight))
+    return [
+        _multiply(flat, weight).reshape(input.shape) if context.needs[0] else None,
+        _multiply(flat.T, input.reshape(-1, input.shape[-1])) if context.needs[1] else None,
+    ]
+
+
+MATMUL = ArrayOperation("matmul", _matmul, _matmul_gradient)
+_PRODUCT = ArrayOperation("linear", _linear, _linear_gradient)
+
+
+def _affine(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    product = _PRODUCT.run(input, weight)
+    return product if bias is None else product + bias
+
+
+LINEAR = Composite("linear", _affine)
+
+
+def matmul(input: Tensor, other: Tensor) -> Any:
+    """Products of the last two dimensions, the others broadcast. (*, M, K), (*, K, N) -> (*, M, N)"""
+    return apply(MATMUL, input, other)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """input @ weightᵀ + bias. (*, I), (O, I), (O) -> (*, O)"""
+    return apply(LINEAR, input, weight, bias)

@@ -1,0 +1,31 @@
+"""Arrays that were just calculated, as tensors."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import Array, dtype_of
+from ..memory.shape import Shape
+from ..memory.storage import Storage
+from .views import contiguous_geometry
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+@functools.cache
+def _tensor_type() -> Any:
+    from .tensor import Tensor
+
+    return Tensor
+
+
+def wrap(array: Array) -> Tensor:
+    """A tensor over the memory of an array that nobody else writes; arrays in another order are copied."""
+    dense = np.ascontiguousarray(array).reshape(array.shape)
+    storage = Storage.over(dense.reshape(-1).view(np.uint8), exposed=False)
+    tensor: Tensor = _tensor_type().over(storage, dtype_of(dense), contiguous_geometry(Shape(array.shape)))
+    return tensor
