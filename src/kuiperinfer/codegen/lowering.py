@@ -525,7 +525,7 @@ class Lowering:
 
     def constant(self, data: Array) -> Ref:
         """Constant memory, such as packed weights; aligned for vector loads."""
-        if data.ctypes.data % 64 or data.flags.owndata:  # what was made here moves together with the like
+        if data.ctypes.data % 64 or data.flags.owndata or not data.flags.c_contiguous:  # the like lie together
             return self.packed(data.shape, lambda packed: np.copyto(packed, data), data.dtype)
         return Ref(Buffer(Place.CONSTANT, data.nbytes, data=data))
 

@@ -324,7 +324,7 @@ def transform_weights(weight: Array, out: Array) -> None:
             padded = np.zeros((*some.shape[:2], lanes))
             padded[:, :, : len(filters)] = some
             spread = both @ padded.reshape(9, -1)
-            out[:, block, first : first + step] = spread.reshape(SPAN * SPAN, -1, lanes)
+            out[:, block, first : first + some.shape[1]] = spread.reshape(SPAN * SPAN, -1, lanes)
     out[:, :, inputs:] = 0
 
 
