@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
 
 class Operation:
-    """What can be applied to tensors; `name` is what recorders and errors call it."""
+    """What can be applied to tensors; `name` is what recorders and errors call it.
+
+    `numbers` are arguments that are part of the operation: recorders see them after its inputs.
+    """
 
     name: str
+    numbers: tuple[Scalar, ...] = ()
 
     def run(self, *inputs: Any, **parameters: Any) -> Any:
         """The result: a tensor, or a tuple of tensors, with its history where that is wanted."""
@@ -47,7 +51,7 @@ def apply(operation: Operation, *inputs: Any, **parameters: Any) -> Any:
         return operation.run(*inputs, **parameters)
     with recording(None):
         result = operation.run(*inputs, **parameters)
-    recorder(operation.name, inputs, parameters, result)
+    recorder(operation.name, (*inputs, *operation.numbers), parameters, result)
     return result
 
 
@@ -120,7 +124,9 @@ def elementwise(function: str, arity: int, numbers: tuple[Scalar, ...] = ()) -> 
     # A rule's operands are three arguments, the result and the gradient: here the arguments are followed by these two.
     places: list[Expression] = [*arguments, *[Literal(0)] * (3 - len(arguments)), Operand(arity), Operand(arity + 1)]
     rules = [substitute(rule, places) for rule in derivative(function)[:arity]]
-    return Elementwise(function, tree, rules, arity)
+    operation = Elementwise(function, tree, rules, arity)
+    operation.numbers = numbers
+    return operation
 
 
 # ------------------------------------------------------------------------------------------- arrays
