@@ -1,21 +1,27 @@
-"""Basic indexing: integers, slices, None and `...` as one view."""
+"""Indexing: integers, slices, None and `...` are one view; tensors, lists and masks gather, as in NumPy and PyTorch."""
 
 from __future__ import annotations
 
 import operator
 from typing import Any
 
+import numpy as np
+
+from ..dtypes import Array
 from ..errors import InputError
+from ..memory.shape import Shape
 from .views import VIEWS, Geometry, select, slice_, unsqueeze
 
 
-def is_basic(item: Any) -> bool:
-    """Whether an item of an index says where to look, so that a view will do; tensors, arrays, lists and bools do not."""
-    return item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item)
+def is_basic(items: tuple[Any, ...]) -> bool:
+    """Whether an index only says where to look, so that a view will do."""
+    return all(item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item) for item in items)
 
 
 def _is_integer(item: Any) -> bool:
-    return hasattr(item, "__index__") and not isinstance(item, bool) and getattr(item, "ndim", 0) == 0
+    if hasattr(item, "dtype"):
+        return not item.ndim and item.dtype.kind in ("int", "i", "u")
+    return isinstance(item, int) and not isinstance(item, bool)
 
 
 def spread(items: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
@@ -49,6 +55,30 @@ def index(geometry: Geometry, items: tuple[Any, ...]) -> Geometry:
 VIEWS["index"] = index
 
 
+def gathering_index(items: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+    """An index with tensors, lists or masks in it as NumPy takes it; `InputError` where it does not fit the shape."""
+    index = tuple(_as_array(item) if _gathers(item) else item for item in items)
+    shape_of_index(index, shape)
+    return index
+
+
+def shape_of_index(index: tuple[Any, ...], shape: Shape) -> tuple[int, ...]:
+    """The shape of what an index for NumPy shows; `InputError` where it does not fit."""
+    try:
+        return np.broadcast_to(np.empty((), np.bool_), shape)[index].shape
+    except (IndexError, ValueError, TypeError) as error:
+        raise InputError(f"index does not fit shape {shape}: {error}") from None
+
+
+def _gathers(item: Any) -> bool:
+    return not (item is None or item is Ellipsis or isinstance(item, slice))
+
+
+def _as_array(item: Any) -> Array:
+    array = np.array(item.array if hasattr(item, "writable_array") else item)
+    return array.astype(np.int64) if not array.size and array.dtype.kind == "f" else array  # an empty list
+
+
 def as_numpy_index(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An index with tensors in it as NumPy takes it."""
-    return tuple(getattr(item, "array", item) for item in items)
+    """An index that was made for NumPy already, or one with tensors in it."""
+    return tuple(_as_array(item) if _gathers(item) else item for item in items)

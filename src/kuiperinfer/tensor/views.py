@@ -31,14 +31,28 @@ def is_contiguous(geometry: Geometry) -> bool:
     """Whether the elements lie one after another in row-major order; dimensions of size 1 may have any stride."""
     step = 1
     for size, stride in zip(reversed(geometry.shape), reversed(geometry.strides), strict=True):
-        if size != 1 and stride != step and 0 not in geometry.shape:
-            return False
+        if size != 1 and stride != step:
+            return 0 in geometry.shape
         step *= size
     return True
 
 
+def overlaps_itself(geometry: Geometry) -> bool:
+    """Whether one element of memory is shown several times, as after `expand`."""
+    return 0 in geometry.strides and any(
+        size > 1 and stride == 0 for size, stride in zip(geometry.shape, geometry.strides, strict=True)
+    )
+
+
 def _replace(values: tuple[int, ...], dim: int, *new: int) -> tuple[int, ...]:
     return (*values[:dim], *new, *values[dim + 1 :])
+
+
+def _different_dimensions(shape: Shape, dims: Sequence[int], operation: str) -> list[int]:
+    named = [shape.dimension(dim) for dim in dims]
+    if len(set(named)) != len(named):
+        raise ShapeError(f"{operation}: a dimension appears more than once in {tuple(dims)}")
+    return named
 
 
 # ------------------------------------------------------------------------------------------- one dimension
@@ -72,8 +86,8 @@ def slice_(
         raise InputError("the step of a slice cannot be zero")
     first, last, by = slice(start, stop, step).indices(shape[dim])
     count = len(range(first, last, by))
-    if by > 0 or count:
-        offset += first * strides[dim] if by < 0 or first <= shape[dim] else 0
+    if by > 0 or count:  # nothing, walked backwards, begins before the first element
+        offset += first * strides[dim]
     return Geometry(Shape(_replace(shape, dim, count)), _replace(strides, dim, strides[dim] * by), offset)
 
 
@@ -104,7 +118,7 @@ def squeeze(geometry: Geometry, dim: int | Sequence[int] | None = None) -> Geome
     if dim is None:
         named = set(range(len(shape)))
     else:
-        named = {shape.dimension(one) for one in (dim if isinstance(dim, (tuple, list)) else (dim,))}
+        named = set(_different_dimensions(shape, dim if isinstance(dim, (tuple, list)) else (dim,), "squeeze"))
     kept = [i for i, size in enumerate(shape) if size != 1 or i not in named]
     return Geometry(Shape(shape[i] for i in kept), tuple(strides[i] for i in kept), offset)
 
@@ -136,9 +150,7 @@ def permute(geometry: Geometry, dims: Sequence[int]) -> Geometry:
 
 def flip(geometry: Geometry, dims: Sequence[int]) -> Geometry:
     """Dimensions walked backwards."""
-    named = [geometry.shape.dimension(dim) for dim in dims]
-    if len(set(named)) != len(named):
-        raise ShapeError(f"flip: a dimension appears more than once in {tuple(dims)}")
+    named = _different_dimensions(geometry.shape, dims, "flip")
     for dim in named if geometry.shape else ():
         geometry = slice_(geometry, dim, None, None, -1)
     return geometry
