@@ -197,6 +197,9 @@ class Tensor(Arithmetic, ViewMethods, CastMethods):
         """The elements as a NumPy array of the dtype's storage, without a copy: for reading, within this package."""
         if self._array is None:
             storage, itemsize = self.storage, self._dtype.itemsize
+            if 0 in self._shape:  # where nothing lies it may lie outside of the memory
+                self._array = np.ndarray(self._shape, self._dtype.storage, storage.block.data[:0])
+                return self._array
             self._array = np.ndarray(
                 self._shape,
                 self._dtype.storage,

@@ -213,7 +213,7 @@ def expand(geometry: Geometry, sizes: Sequence[int]) -> Geometry:
                 f"expand: shape {shape} cannot become {tuple(sizes)}: dimension {i} has size {size}, and {sizes[i]} was asked "
                 "for; only dimensions of size 1 can be repeated"
             )
-        following = result_shape[i + 1] * result_strides[i + 1] if i + 1 < len(sizes) else 1
+        following = result_shape[i + 1] * result_strides[i + 1] if i + 1 < len(sizes) else 0
         result_strides[i] = 0 if size != target else strides[i - new] if i >= new else following
         result_shape[i] = target
     return Geometry(Shape(result_shape), tuple(result_strides), offset)
