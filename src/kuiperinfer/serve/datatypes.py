@@ -1,0 +1,126 @@
+"""The element types of the Open Inference Protocol, and arrays of them as JSON numbers and as bytes.
+
+https://github.com/kserve/open-inference-protocol: bytes are little-endian and in row-major order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import Array, DType
+from ..errors import InputError, did_you_mean
+from .refusals import bad_request
+
+_DTYPES: dict[str, DType] = {
+    "BOOL": dtypes.bool_,
+    "UINT8": dtypes.u8,
+    "INT8": dtypes.i8,
+    "INT16": dtypes.i16,
+    "INT32": dtypes.i32,
+    "INT64": dtypes.i64,
+    "FP16": dtypes.f16,
+    "FP32": dtypes.f32,
+    "FP64": dtypes.f64,
+    "BF16": dtypes.bf16,
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_WITHOUT_DTYPE = ("UINT16", "UINT32", "UINT64", "BYTES")  # of the protocol, but no model of this engine takes them
+
+
+def datatype_name(dtype: DType) -> str:
+    """The protocol's name of a dtype. Raises `InputError` for complex numbers, which it cannot carry."""
+    if dtype not in _NAMES:
+        raise InputError(f"the protocol has no datatype for {dtype.name}, so this model cannot be served")
+    return _NAMES[dtype]
+
+
+def dtype_named(name: Any) -> DType:
+    """The dtype of a datatype in a request."""
+    if isinstance(name, str) and name in _DTYPES:
+        return _DTYPES[name]
+    expected = ", ".join(_DTYPES)
+    if name in _WITHOUT_DTYPE:
+        raise bad_request(f"datatype {name} is not supported: no model here takes it; expected one of {expected}")
+    near = did_you_mean(name, _DTYPES) if isinstance(name, str) else ""
+    raise bad_request(f"datatype: expected one of {expected}, found {_shown(name)}{near}")
+
+
+def _shown(value: Any) -> str:
+    """A value of a request for a message: short, and nothing that a terminal or a log takes for a command."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+# ------------------------------------------------------------------------------------------- bytes
+
+
+def from_bytes(data: memoryview, shape: Sequence[int], dtype: DType) -> Array:
+    """The array that lies in `data`, which is as long as shape and dtype say; not copied where its place is aligned."""
+    array = np.frombuffer(data, dtype.storage).reshape(shape)
+    if dtype is dtypes.bool_ and array.view(np.uint8).max(initial=0) > 1:
+        raise bad_request("BOOL bytes must be 0 or 1")
+    return np.require(array, requirements=("C", "A"))
+
+
+def to_bytes(array: Array) -> bytes:
+    """The elements of an array, in row-major order."""
+    return array.tobytes()
+
+
+# ------------------------------------------------------------------------------------------- JSON
+
+_JSON_KINDS = {"bool": "b", "int": "iu", "float": "iuf"}
+_JSON_WORDS = {"bool": "true and false", "int": "whole numbers", "float": "numbers"}
+
+
+def from_json(data: Any, shape: Sequence[int], dtype: DType) -> Array:
+    """The array of JSON numbers, nested as its shape or flat. Raises `Refusal` where they do not fit shape or dtype."""
+    if not isinstance(data, list):
+        raise bad_request(f"data: expected a list, found {_shown(data)}")
+    try:
+        found = np.array(data) if data else np.zeros(0, dtype.compute)
+    except (ValueError, OverflowError, TypeError, RecursionError):
+        raise bad_request("data: expected numbers in lists of equal length, nested as the shape or flat") from None
+    if found.size and found.dtype.kind not in _JSON_KINDS[dtype.kind]:
+        raise bad_request(f"data: expected {_JSON_WORDS[dtype.kind]} for {datatype_name(dtype)}, and nothing else")
+    if found.shape != tuple(shape) and found.shape != (math.prod(shape),):
+        raise bad_request(
+            f"data: expected {math.prod(shape)} elements for shape {list(shape)}, found {list(found.shape)}"
+        )
+    if found.size:
+        _check_range(found, dtype)
+    return dtypes.narrow(found.astype(dtype.compute), dtype).reshape(shape)
+
+
+def _check_range(found: Array, dtype: DType) -> None:
+    if dtype.kind == "bool":
+        return
+    least, most = found.min(), found.max()
+    if dtype.kind == "int":
+        limits = np.iinfo(dtype.storage)
+        fits = limits.min <= int(least) and int(most) <= limits.max
+    else:
+        largest = dtypes.largest_finite(dtype)
+        fits = -largest <= float(least) and float(most) <= largest
+    if not fits:
+        raise bad_request(f"data: values from {least} to {most} do not fit {datatype_name(dtype)}")
+
+
+def to_json(array: Array, name: str) -> Array:
+    """The elements as a flat array whose numbers JSON writes so that they are read back exactly.
+
+    Raises `Refusal` for NaN and infinity, which JSON has no number for.
+    """
+    flat = dtypes.widen(array).reshape(-1)
+    if flat.dtype.kind != "f":
+        return flat
+    if not np.isfinite(flat).all():
+        raise bad_request(
+            f"output '{name}' has NaN or infinity in it, which JSON cannot carry: ask for it with binary_data"
+        )
+    return flat.astype(np.float64)

@@ -1,0 +1,100 @@
+"""The addresses of the page: its own files, the figures that it shows, and the pictures that it sends."""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ...errors import KuiperError
+from ...version import __version__
+from ..refusals import Refusal, not_found, status_of
+from ..served_model import ServedModel
+from ..service import Service
+
+_HERE = Path(__file__).resolve().parent
+_EXAMPLE = _HERE.parent.parent / "assets" / "chelsea.png"
+
+# Address -> file and content type: nothing else can be fetched.
+_FILES = {
+    "/": (_HERE / "index.html", "text/html; charset=utf-8"),
+    "/page/page.css": (_HERE / "page.css", "text/css; charset=utf-8"),
+    "/page/page.js": (_HERE / "page.js", "text/javascript; charset=utf-8"),
+    "/page/icon.svg": (_HERE / "icon.svg", "image/svg+xml"),
+    "/page/example.png": (_EXAMPLE, "image/png"),
+}
+
+
+def page_routes(service: Service) -> list[Route]:
+    """The routes of the page over a service."""
+    page = _Page(service)
+    static = [_static_route(address, file.read_bytes(), kind) for address, (file, kind) in _FILES.items()]
+    return [
+        *static,
+        Route("/status", page.status, methods=["GET"]),
+        Route("/pictures/{name}", page.picture, methods=["POST"]),
+        Route("/pictures/{name}/versions/{version}", page.picture, methods=["POST"]),
+    ]
+
+
+def _static_route(address: str, content: bytes, kind: str) -> Route:
+    async def answer(_: Request) -> Response:
+        return Response(content, headers={"content-type": kind, "cache-control": "no-cache"})
+
+    return Route(address, answer, methods=["GET"])
+
+
+class _Page:
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._pictures = None
+        if find_spec("PIL") is not None:
+            from ..pictures import Pictures
+
+            self._pictures = Pictures(service)
+
+    async def status(self, _: Request) -> Response:
+        """The loaded models, how fast they answered lately, and what they do with pictures."""
+        models = [self._describe(model) for model in self.service.catalogue.loaded()]
+        content = {
+            "version": __version__,
+            "ready": self.service.ready,
+            "waiting": self.service.scheduler.waiting,
+            "models": models,
+        }
+        return Response(orjson.dumps(content), media_type="application/json")
+
+    def _describe(self, model: ServedModel) -> dict[str, object]:
+        job = self._pictures.job(model) if self._pictures else None
+        return {
+            **model.metadata([model.version]),
+            "version": model.version,
+            "latency": self.service.metrics.recent(model.name, model.version).figures(),
+            "job": job.name if job else None,
+        }
+
+    async def picture(self, request: Request) -> Response:
+        """What a model sees in the picture that is the request's body."""
+        start = time.monotonic()
+        model = self.service.catalogue.get(request.path_params["name"], request.path_params.get("version"))
+        job = self._pictures.job(model) if self._pictures else None
+        if self._pictures is None or job is None:
+            raise not_found(f"model '{model.name}' is none for pictures, or Pillow is not installed here")
+        status = 500
+        try:
+            async with self.service.bodies.read(request) as body:
+                if not body:
+                    raise Refusal(400, "expected a picture in the body")
+                found = await self._pictures.look(job, model, bytes(body))
+            status = 200
+        except KuiperError as error:
+            status = status_of(error)
+            raise
+        finally:
+            self.service.metrics.request(model.name, model.version, status, time.monotonic() - start)
+        return Response(orjson.dumps(found), media_type="application/json")

@@ -1,0 +1,142 @@
+"""The HTTP server: uvicorn, with limits on slow clients and a shutdown that leaves no accepted request without an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ..errors import InputError
+from .app import make_app
+from .service import Service
+
+_BACKLOG = 512
+_KEEP_ALIVE_SECONDS = 30
+_LAST_CONNECTIONS_SECONDS = 0.1  # for connections that the system has taken but this process has not
+
+
+class _Connection(HttpToolsProtocol):
+    """A connection whose client has to come to the point: a request's head within `head_seconds`."""
+
+    head_seconds = 10.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._forget_head()
+        elif self._head_timer is None:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_head()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_seconds, self._on_late_head)
+
+    def _forget_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _on_late_head(self) -> None:
+        self._head_timer = None
+        if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """Serves until it is told to stop: the first signal lets it finish what it accepted, the second ends it at once."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        limits = service.options.limits
+        protocol = type("Connection", (_Connection,), {"head_seconds": limits.head_seconds})
+        super().__init__(
+            uvicorn.Config(
+                make_app(service),
+                http=protocol,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                limit_concurrency=limits.connections,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=max(1, round(limits.drain_seconds)),
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal starts the shutdown, the second ends the process."""
+        if self.should_exit:
+            os._exit(128 + sig)
+        self.service.draining = True
+        self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        return self.service.failure is not None or await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answers what was accepted, refuses what comes later, and closes all connections."""
+        self.service.draining = True
+        await asyncio.sleep(_LAST_CONNECTIONS_SECONDS)
+        for server in self.servers:
+            server.close()
+        end = time.monotonic() + self.service.options.limits.drain_seconds
+        while self.server_state.tasks and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Takes the signals, and does not raise them again at the end: a shutdown that went well exits with 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        taken = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in taken}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens on the only address of `host`, and on a free port where `port` is 0."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    return bound
+
+
+def serve(service: Service, bound: socket.socket) -> None:
+    """Serves until a signal says otherwise. Raises the error for which a model could not be loaded."""
+    Server(service).run([bound])
+    if service.failure is not None:
+        raise service.failure
+
+
+__all__ = ["Server", "bind", "serve"]
