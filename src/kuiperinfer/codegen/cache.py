@@ -13,7 +13,6 @@ import hashlib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -134,7 +133,8 @@ def _write(directory: Path | None, name: str, code: bytes) -> None:
     if directory is None:
         return
     with contextlib.suppress(OSError):
-        descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=_TEMPORARY)
+        temporary = directory / f"{_TEMPORARY}{os.urandom(8).hex()}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_MAGIC + _digest(name, code) + code)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from ..dtypes import Array
 
@@ -23,7 +23,11 @@ def _scaled_complement(t: float) -> float:
     return math.erfc(x) * math.exp(x * x)
 
 
-_TAIL = chebyshev.cheb2poly(chebyshev.chebinterpolate(_scaled_complement, 20)).tolist()
+@functools.cache
+def _tail() -> list[float]:
+    from numpy.polynomial import chebyshev  # which takes long to import
+
+    return list(chebyshev.cheb2poly(chebyshev.chebinterpolate(_scaled_complement, 20)).tolist())
 
 
 def erf(x: Array) -> Array:
@@ -31,7 +35,7 @@ def erf(x: Array) -> Array:
     size = np.abs(x, dtype=np.float64)
     near = size * _polynomial(_SERIES, np.minimum(size * size, _BORDER * _BORDER))
     inverse = 1 / np.clip(size, _BORDER, _END)
-    far = 1 - np.exp(-size * size) * _polynomial(_TAIL, (inverse - _CENTRE) / _RADIUS)
+    far = 1 - np.exp(-size * size) * _polynomial(_tail(), (inverse - _CENTRE) / _RADIUS)
     return np.asarray(np.copysign(np.where(size < _BORDER, near, far), x).astype(x.dtype))
 
 

@@ -306,15 +306,14 @@ class ARange(Layer):
 
 # ------------------------------------------------------------------------------------------- random numbers
 
-_generator = np.random.default_rng(0)
+_generators: list[np.random.Generator] = []  # the only one, once it is needed: NumPy's take long to import
 _lock = threading.Lock()
 
 
 def manual_seed(seed: int) -> None:
     """Sets the seed of all random operators: the same seed gives the same numbers, in the order in which they are drawn."""
-    global _generator  # noqa: PLW0603
     with _lock:
-        _generator = np.random.default_rng(seed)
+        _generators[:] = [np.random.default_rng(seed)]
 
 
 def _standard_normal(shape: Ints, dtype: DType) -> Array:
@@ -329,9 +328,12 @@ def _uniform(shape: Ints, dtype: DType) -> Array:
 
 def _draw(method: Callable[[np.random.Generator], Any], shape: Ints, dtype: DType, scale_of_parts: float) -> Array:
     with _lock:
+        if not _generators:
+            _generators.append(np.random.default_rng(0))
+        draw = method(_generators[0])
         if dtype.kind != "complex":
-            return np.asarray(method(_generator)(shape))
-        parts = method(_generator)((2, *shape)) * scale_of_parts
+            return np.asarray(draw(shape))
+        parts = draw((2, *shape)) * scale_of_parts
     return np.asarray(parts[0] + 1j * parts[1])
 
 

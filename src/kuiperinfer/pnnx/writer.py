@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from typing import IO, BinaryIO, TypeAlias, cast
 
@@ -192,7 +191,7 @@ def _errors_of(name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _replacing(path: str) -> Iterator[BinaryIO]:
     target = os.path.realpath(path)
-    temporary = f"{target}.{secrets.token_hex(6)}.tmp"
+    temporary = f"{target}.{os.urandom(6).hex()}.tmp"
     try:
         with open(temporary, "xb") as stream:
             yield stream
