@@ -86,6 +86,7 @@ def from_torch(
                 "example_inputs2: the converter takes no second shapes for a network with inputs of no dimensions"
             )
         request = Request(
+            name,
             source,
             Kind.TORCHSCRIPT,
             shapes[0] if known else (),
@@ -212,6 +213,7 @@ def convert_file(
     if module_operators and kind is Kind.ONNX:
         raise InputError("module operators: ONNX files have no modules, only TorchScript has")
     request = Request(
+        str(path),
         source,
         kind,
         [as_input_shape(shape) for shape in shapes],
@@ -255,7 +257,7 @@ def _convert(request: Request, save: str | os.PathLike[str] | None) -> tuple[Mod
         try:
             model = load(converted.param, converted.bin)
         except KuiperError as error:
-            raise error.at(str(request.source)) from error
+            raise error.at(request.what) from error
     said = [
         f"the converter could not write something down ({line}): verify the result" for line in losses(converted.log)
     ]

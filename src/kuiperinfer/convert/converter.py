@@ -34,8 +34,12 @@ _LOG_KEPT = 256 << 10  # bytes at the end of what the converter prints
 
 @dataclass(frozen=True)
 class Request:
-    """What the converter is asked for. `shapes` may be empty where the file knows them; `shapes2` makes dimensions free."""
+    """What the converter is asked for. `shapes` may be empty where the file knows them; `shapes2` makes dimensions free.
 
+    `what` is what errors call it.
+    """
+
+    what: str
     source: Path
     kind: Kind
     shapes: Sequence[TensorSpec] = ()
@@ -87,18 +91,18 @@ def run_converter(request: Request, folder: Path) -> Converted:
     log = _end_of(log_path)
     if code is None:
         raise ConversionError(
-            f"{request.source}: the converter was stopped after {request.time_limit:g} s, the time limit. Slices of size "
+            f"{request.what}: the converter was stopped after {request.time_limit:g} s, the time limit. Slices of size "
             f"zero make it run for ever; a large network may need a higher limit",
             log,
         )
     # With these two complete it may still have died, while it made files of other kinds that nobody asked for.
     if not param.is_file() or not archive.is_file() or is_fatal(log):
-        raise ConversionError(f"{request.source}: the converter {failure(code, log, request.kind)}", log)
+        raise ConversionError(f"{request.what}: the converter {failure(code, log, request.kind)}", log)
     try:
         pnnx.read(param, archive)
     except ModelFileError as error:
         how = "wrote a model that cannot be read" if code == 0 else failure(code, log, request.kind)
-        raise ConversionError(f"{request.source}: the converter {how} ({error.message})", log) from error
+        raise ConversionError(f"{request.what}: the converter {how} ({error.message})", log) from error
     return Converted(param, archive, log)
 
 
@@ -138,7 +142,7 @@ def _bring(request: Request, folder: Path) -> str:
     try:
         target.symlink_to(source)
     except FileExistsError:
-        raise InputError(f"{request.source}: the file names itself as one that holds its weights") from None
+        raise InputError(f"{request.what}: the file names itself as one that holds its weights") from None
     except (OSError, NotImplementedError):
         shutil.copyfile(source, target)
     return model

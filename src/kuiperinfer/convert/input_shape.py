@@ -11,7 +11,7 @@ from ..errors import InputError, did_you_mean
 
 ShapeLike: TypeAlias = "str | Sequence[int] | TensorSpec"
 
-_TEXT = re.compile(r"[(\[]?\s*(?P<dims>\d+(?:\s*[x×,]\s*\d+)*)\s*[)\]]?\s*(?P<dtype>[a-z]\w*)?", re.ASCII)
+_TEXT = re.compile(r"[(\[]?\s*(?P<dims>\d+(?:\s*[x×,]\s*\d+)*)\s*[)\]]?\s*(?P<dtype>[a-wyz]\w*)?", re.ASCII)
 _IN_LOG = re.compile(r"\[([\d,]*)\]([a-z]\w*)")
 _LARGEST_DIM = 2**31 - 1  # the converter reads them as C integers
 

@@ -29,7 +29,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"No method in torchscript", "this TorchScript has no forward method"),
     (r"Load torchscript failed: (.*)", "the TorchScript cannot be read: {0}"),
     (
-        r"External data path does not exist: \S*?([^/\s\"]+)\"",
+        r'External data path does not exist: "(?:[^"]*/)?([^"/]+)"',
         "the file '{0}', which holds weights and belongs beside the ONNX file, is not there",
     ),
     (r"ort CreateSession failed (?:.*\) )?(.*)", "the ONNX file is not valid for onnxruntime: {0}"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import Array, DType, TensorSpec, bf16, dtype_of, from_bits, narrow, widen
+from ..dtypes import Array, DType, TensorSpec, bf16, c32, dtype_of, from_bits, narrow, widen
 from ..errors import DTypeError, InputError, KuiperError, ShapeError
 from ..graph.text import shape_text
 
@@ -121,4 +121,6 @@ def _from_torch(tensor: Any) -> Array:
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         return from_bits(tensor.contiguous().view(torch.int16).numpy().view(np.uint16), bf16)
+    if tensor.dtype is torch.complex32:
+        return from_bits(torch.view_as_real(tensor).contiguous().numpy().view(np.uint16), c32)
     return np.asarray(tensor.numpy())
