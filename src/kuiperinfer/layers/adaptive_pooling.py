@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec, i64
 from ..errors import ShapeError
-from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_kind, per_dimension, set_field
-from .pooling import lowest, max_with_indices, pair_outputs
+from .pooling import lowest, max_with_indices, pair_outputs, scatter_planes
 
 
 def adaptive_positions(size: int, count: int) -> Array:
@@ -75,6 +75,17 @@ class AdaptiveAvgPool(_AdaptivePool):
     def forward(self, input: Array, output_size: Value = None) -> Array:
         return average_adaptively(input, self._positions(input.shape, output_size))
 
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, output_size: Value = None
+    ) -> Gradients:
+        for axis, along in enumerate(self._positions(input.shape, output_size), start=input.ndim - self.ndim):
+            shares = np.zeros((len(along), input.shape[axis]), gradient.dtype)
+            for row, positions in zip(shares, along, strict=True):
+                inside = positions[positions >= 0]
+                row[inside] = 1 / len(inside)
+            gradient = np.moveaxis(np.tensordot(gradient, shares, (axis, 0)), -1, axis)
+        return [gradient, None]
+
 
 def average_adaptively(array: Array, positions: tuple[Array, ...]) -> Array:
     """The average over the positions of each window, one dimension after the other, in double precision."""
@@ -114,3 +125,9 @@ class AdaptiveMaxPool(_AdaptivePool):
             inside = (along >= 0).reshape(*along.shape, *(1,) * (input.ndim - axis - 1))
             input = np.where(inside, input.take(along, axis), lowest(input.dtype)).max(axis + 1)
         return input
+
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, output_size: Value = None
+    ) -> Gradients:
+        _, places = max_with_indices(input, self._positions(input.shape, output_size))
+        return [scatter_planes(gradient, places, input.shape, self.ndim), None]

@@ -42,6 +42,7 @@ Value: TypeAlias = Any  # Array | Scalar | str | None | list[Value] | dict[str, 
 Spec: TypeAlias = Any  # TensorSpec | Scalar | str | None | list[Spec] | dict[str, Spec]
 Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
+Gradients: TypeAlias = "Sequence[Array | None]"
 Text = NewType("Text", str)  # a parameter as the file writes it, even where that looks like a number or a list
 
 
@@ -82,6 +83,18 @@ class Layer:
     def forward(self, *arguments: Any, **named: Any) -> Value | tuple[Value, ...]:
         """The outputs, calculated with NumPy: the meaning of the operator. Arguments are never modified."""
         raise NotImplementedError
+
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], *arguments: Any) -> Gradients:
+        """The gradients of the arguments, given the gradient of the first output, which is `output`; all arrays are wide.
+
+        None for arguments without one; those for which `needs` is false need not be calculated.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def is_differentiable(cls) -> bool:
+        """Whether the family has a `derivative`."""
+        return cls.derivative is not Layer.derivative
 
 
 # ------------------------------------------------------------------------------------------- registry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError, did_you_mean
-from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, factor_dtype, per_dimension, set_field
-from .padding import Pads, expect_mode, pad_array, padded_shape, pads_of
+from .padding import Pads, expect_mode, pad_array, padded_shape, pads_of, unpad_gradient
 from .windows import Index, overlap_add, sliding_windows, window_count, window_elements
 
 # Elements of the matrix that a block of windows is copied into: 16 MiB of float32.
@@ -144,6 +144,23 @@ class Conv(_ConvolutionBase):
         output = _add_bias(convolve(padded, weight, self.stride, self.dilation, self.groups), bias)
         return output if samples is input else output[0]
 
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, weight: Array, bias: Value = None
+    ) -> Gradients:
+        samples = input if input.ndim == self.ndim + 2 else input[None]
+        gradient = gradient.reshape(len(samples), *output.shape[-self.ndim - 1 :])
+        pads = ((0, 0), (0, 0), *self.pads(weight.shape[2:]))
+        padded = pad_array(samples, pads, self.mode)
+        parts: list[Array | None] = [None, None, None]
+        if needs[0]:
+            whole = convolve_input_gradient(gradient, padded.shape, weight, self.stride, self.dilation, self.groups)
+            parts[0] = unpad_gradient(whole, pads, self.mode, samples.shape).reshape(input.shape)
+        if needs[1]:
+            parts[1] = convolve_weight_gradient(gradient, padded, weight.shape, self.stride, self.dilation, self.groups)
+        if bias is not None:
+            parts[2] = gradient.sum((0, *range(2, gradient.ndim)))
+        return parts
+
 
 def convolve(padded: Array, weight: Array, stride: Ints, dilation: Ints, groups: int) -> Array:
     """The convolution without padding and bias. (N, C, *size), (O, C / groups, *kernel) -> (N, O, *size')"""
@@ -168,6 +185,34 @@ def convolve(padded: Array, weight: Array, stride: Ints, dilation: Ints, groups:
             columns = block.reshape(groups, filters.shape[2], -1)
             result[:, start : start + rows] = (filters @ columns).reshape(len(weight), -1, *size[1:])
     return output
+
+
+def convolve_input_gradient(
+    gradient: Array, shape: Ints, weight: Array, stride: Ints, dilation: Ints, groups: int
+) -> Array:
+    """The gradient of the padded input: each filter laid where it looked. (N, O, *size') -> (N, C, *size)"""
+    kernel, size = weight.shape[2:], gradient.shape[2:]
+    filters = weight.reshape(groups, len(weight) // groups, -1).swapaxes(1, 2)
+    result = np.empty(shape, np.result_type(gradient, weight))
+    for sample, laid in zip(gradient, result, strict=True):
+        columns = filters @ sample.reshape(groups, len(weight) // groups, -1)
+        laid[...] = overlap_add(columns.reshape(shape[1], *kernel, *size), shape[2:], stride, dilation)
+    return result
+
+
+def convolve_weight_gradient(
+    gradient: Array, padded: Array, shape: Ints, stride: Ints, dilation: Ints, groups: int
+) -> Array:
+    """The gradient of a weight of this shape: what each filter saw, times what came of it. (N, O, *size'), (N, C, *size)"""
+    kernel, size = shape[2:], gradient.shape[2:]
+    windows = sliding_windows(padded, kernel, stride, dilation)
+    result = np.zeros((groups, shape[0] // groups, math.prod(shape[1:])), np.result_type(gradient, padded))
+    ndim = len(kernel)
+    to_rows = (*range(1, 1 + ndim), 0, *range(1 + ndim, 1 + 2 * ndim))  # (C, *size, *kernel) -> (*size, C, *kernel)
+    for sample, seen in zip(gradient, windows, strict=True):
+        rows = seen.transpose(to_rows).reshape(math.prod(size), groups, -1).swapaxes(0, 1)
+        result += sample.reshape(groups, shape[0] // groups, -1) @ rows
+    return result.reshape(shape)
 
 
 def _add_bias(output: Array, bias: Value) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
-from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import Pads, pad_array
 from .windows import Index, overlap_add, sliding_windows, window_count
@@ -30,6 +31,16 @@ class _Blocks(Layer):
         """How many blocks there are along each dimension of an image."""
         twice = tuple(2 * padding for padding in self.padding)
         return tuple(map(window_count, size, self.kernel_size, self.stride, self.dilation, twice))
+
+    def laid(self, columns: Array, size: Ints) -> Array:
+        """Columns as blocks of an image of this size, added up where they overlap."""
+        *batch, rows, _ = columns.shape
+        channels = rows // math.prod(self.kernel_size)
+        windows = columns.reshape(*batch, channels, *self.kernel_size, *self.counts(size))
+        padded = tuple(length + 2 * padding for length, padding in zip(size, self.padding, strict=True))
+        image = overlap_add(windows, padded, self.stride, self.dilation)
+        inner: Index = (..., *(slice(p, p + length) for p, length in zip(self.padding, size, strict=True)))
+        return image[inner]
 
     def _expect_affordable(self, input: TensorSpec, batch: Ints, size: Ints) -> None:
         padded = tuple(length + 2 * padding for length, padding in zip(size, self.padding, strict=True))
@@ -65,6 +76,9 @@ class Unfold(_Blocks):
         columns = windows.transpose(*range(first), first + 2, first + 3, first, first + 1)
         return columns.reshape(*batch, channels * math.prod(self.kernel_size), math.prod(self.counts((height, width))))
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        return [self.laid(gradient, input.shape[-2:])]
+
 
 @register("nn.Fold", "F.fold")
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +110,4 @@ class Fold(_Blocks):
         return input.like((*batch, rows // elements, *size))
 
     def forward(self, input: Array, output_size: Value = None) -> Array:
-        size = self._image(output_size)
-        *batch, rows, _ = input.shape
-        channels = rows // math.prod(self.kernel_size)
-        windows = input.reshape(*batch, channels, *self.kernel_size, *self.counts(size))
-        padded = tuple(length + 2 * padding for length, padding in zip(size, self.padding, strict=True))
-        laid = overlap_add(windows, padded, self.stride, self.dilation)
-        inner: Index = (..., *(slice(p, p + length) for p, length in zip(self.padding, size, strict=True)))
-        return laid[inner]
+        return self.laid(input, self._image(output_size))

@@ -5,6 +5,7 @@ Indices are checked before they are used; none may be negative, as in PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec, bool_, broadcast_shapes, dtype_of, i32, i64
 from ..errors import DTypeError, InputError, ShapeError
-from .base import Ints, Layer, Spec, Value, expect_rank, known_array, normalize_dim, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_array, normalize_dim, register
 from .creation import element, expect_in_range, known_scalar
 from .indexing import check_range, expect_same_kind
 
@@ -57,6 +58,17 @@ class Gather(Layer):
         source, picks, axis = np.atleast_1d(input), np.atleast_1d(index), normalize_dim(self.dim, input.ndim)
         inside = tuple(slice(None) if dim == axis else slice(size) for dim, size in enumerate(picks.shape))
         return np.take_along_axis(source[inside], picks, axis).reshape(index.shape)
+
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, index: Array
+    ) -> Gradients:
+        result = np.zeros(input.shape, gradient.dtype)
+        if index.size:
+            picks = np.atleast_1d(index)
+            mesh = list(np.ix_(*map(range, picks.shape)))
+            mesh[normalize_dim(self.dim, input.ndim)] = picks
+            np.add.at(np.atleast_1d(result), tuple(mesh), gradient.reshape(picks.shape))
+        return [result, None]
 
 
 def _expect_inside(index: Ints, other: Ints, what: str, but: int | None = None) -> None:
@@ -329,3 +341,13 @@ class Embedding(Layer):
 
     def forward(self, input: Array, weight: Array) -> Array:
         return weight[input]
+
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, weight: Array
+    ) -> Gradients:
+        """Every row adds up the gradients of its uses; the row of `padding_idx` gets none."""
+        result = np.zeros(weight.shape, gradient.dtype)
+        np.add.at(result, input.reshape(-1), gradient.reshape(-1, weight.shape[1]))
+        if self.padding_idx is not None:
+            result[self.padding_idx] = 0
+        return [None, result]

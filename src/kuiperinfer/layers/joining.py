@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, cast, promote, scalar_dtype
 from ..errors import DTypeError, InputError, ShapeError
-from .base import Ints, Layer, Spec, Value, expect_rank, known_int, known_ints, normalize_dim, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_int, known_ints, normalize_dim, register
 from .checks import expect_dimensions
 
 # ------------------------------------------------------------------------------------------- several to one
@@ -76,6 +76,12 @@ class Cat(Layer):
         joined = [cast(array, dtype) for array in arrays if array.shape != (0,)]
         return np.concatenate(joined, axis=self.dim) if joined else np.empty((0,), dtype.storage)
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], *tensors: Array) -> Gradients:
+        axis = normalize_dim(self.dim, gradient.ndim)
+        sizes = [0 if array.shape == (0,) else array.shape[axis] for array in tensors]
+        parts = np.split(gradient, np.cumsum(sizes)[:-1], axis)
+        return [part.reshape(array.shape) for part, array in zip(parts, tensors, strict=True)]
+
 
 def _without(shape: Ints, axis: int) -> Ints:
     return shape[:axis] + shape[axis + 1 :]
@@ -104,6 +110,9 @@ class Stack(Layer):
         arrays = _listed_arrays(tensors)
         dtype = _common_dtype([TensorSpec.of(array) for array in arrays])
         return np.stack([cast(array, dtype) for array in arrays], axis=self.dim)
+
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], *tensors: Array) -> Gradients:
+        return list(np.moveaxis(gradient, self.dim, 0))
 
 
 # ------------------------------------------------------------------------------------------- one to several

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import DTypeError, InputError, ShapeError
-from .base import Ints, Layer, expect_rank, register
+from .base import Gradients, Ints, Layer, expect_rank, register
 from .checks import expect_dimensions, expect_kind
 
 _HALF = ("f16", "bf16")
@@ -53,6 +53,24 @@ def _standardize(x: Array, axes: Ints, eps: float) -> Array:
     centred = wide - wide.sum(axes, keepdims=True) / count
     variance = np.square(centred).sum(axes, keepdims=True) / count
     return np.asarray(centred / np.sqrt(variance + eps))
+
+
+def _standardize_gradient(gradient: Array, x: Array, standard: Array, axes: Ints, eps: float) -> Array:
+    """The gradient of x, given that of `_standardize(x, axes, eps)`, which is `standard`."""
+    count = max(math.prod(x.shape[axis] for axis in axes), 1)
+    deviation = np.sqrt(x.var(axes, keepdims=True, dtype=np.float64) + eps)
+    slope = (gradient * standard).sum(axes, keepdims=True) / count
+    return np.asarray((gradient - gradient.sum(axes, keepdims=True) / count - standard * slope) / deviation)
+
+
+def _affine_gradients(
+    gradient: Array, standard: Array, axes: Ints, weight: Array | None, bias: Array | None
+) -> tuple[Array | None, Array | None]:
+    """The gradients of weight and bias of `_affine`, which were broadcast over `axes`."""
+    return (
+        None if weight is None else (gradient * standard).sum(axes).astype(weight.dtype),
+        None if bias is None else gradient.sum(axes, dtype=np.float64).astype(bias.dtype),
+    )
 
 
 def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Sequence[int]) -> Array:
@@ -128,6 +146,28 @@ class BatchNorm(Layer):
         if self.training or running_mean is None or running_var is None:
             return _affine(_standardize(input, (0, *range(2, input.ndim)), self.eps), weight, bias, shape)
         return _apply_statistics(input, running_mean, running_var, weight, bias, self.eps)
+
+    def derivative(
+        self,
+        gradient: Array,
+        output: Array,
+        needs: Sequence[bool],
+        input: Array,
+        running_mean: Array | None = None,
+        running_var: Array | None = None,
+        weight: Array | None = None,
+        bias: Array | None = None,
+    ) -> Gradients:
+        shape, axes = _along_channels(input.ndim), (0, *range(2, input.ndim))
+        scaled = _affine(gradient, weight, None, shape)
+        if self.training or running_mean is None or running_var is None:
+            standard = _standardize(input, axes, self.eps)
+            part = _standardize_gradient(scaled, input, standard, axes, self.eps)
+        else:
+            deviation = np.sqrt(running_var.astype(np.float64) + self.eps).reshape(shape)
+            standard = (input - running_mean.reshape(shape)) / deviation
+            part = scaled / deviation
+        return [part.astype(input.dtype), None, None, *_affine_gradients(gradient, standard, axes, weight, bias)]
 
 
 def _apply_statistics(
@@ -268,6 +308,22 @@ class LayerNorm(Layer):
     def forward(self, input: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
         standard = _standardize(input, _last_axes(self.normalized_shape), self.eps)
         return _affine(standard, weight, bias, self.normalized_shape)
+
+    def derivative(
+        self,
+        gradient: Array,
+        output: Array,
+        needs: Sequence[bool],
+        input: Array,
+        weight: Array | None = None,
+        bias: Array | None = None,
+    ) -> Gradients:
+        axes = _last_axes(self.normalized_shape)
+        standard = _standardize(input, axes, self.eps)
+        scaled = _affine(gradient, weight, None, self.normalized_shape)
+        part = _standardize_gradient(scaled, input, standard, axes, self.eps).astype(input.dtype)
+        batch = tuple(range(input.ndim - len(self.normalized_shape)))
+        return [part, *_affine_gradients(gradient, standard, batch, weight, bias)]
 
 
 @register("nn.RMSNorm", "F.rms_norm")

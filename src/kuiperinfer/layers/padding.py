@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dtypes import Array, DType, Scalar, TensorSpec, narrow, widen
 from ..errors import DTypeError, ShapeError, did_you_mean
-from .base import Ints, Layer, Spec, Value, known_array, known_ints, register
+from .base import Gradients, Ints, Layer, Spec, Value, known_array, known_ints, register
 from .checks import expect_kind, set_field
 
 Pads: TypeAlias = tuple[tuple[int, int], ...]
@@ -64,6 +64,19 @@ def pad_array(array: Array, pads: Pads, mode: str, value: Scalar = 0) -> Array:
         if before or after:
             array = array.take(source_positions(array.shape[axis], before, after, mode), axis)
     return array
+
+
+def unpad_gradient(gradient: Array, pads: Pads, mode: str, shape: Ints) -> Array:
+    """The gradient of an array of this shape, given that of the padded array."""
+    if mode == "constant":
+        return _pad_constant(gradient, tuple((-before, -after) for before, after in pads), 0)
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            sources = source_positions(shape[axis], before, after, mode)
+            result = np.zeros((*gradient.shape[:axis], shape[axis], *gradient.shape[axis + 1 :]), gradient.dtype)
+            np.add.at(np.moveaxis(result, axis, 0), sources, np.moveaxis(gradient, axis, 0))
+            gradient = result
+    return gradient
 
 
 def source_positions(size: int, before: int, after: int, mode: str) -> Array:
@@ -159,6 +172,17 @@ class Pad(Layer):
     def forward(self, input: Array, pad: Value = None, value: Value = None) -> Array:
         fill = self.fill(value) if self.mode == "constant" else 0
         return pad_array(input, pads_of(self.amounts(pad), input.ndim), self.mode, fill)
+
+    def derivative(
+        self,
+        gradient: Array,
+        output: Array,
+        needs: Sequence[bool],
+        input: Array,
+        pad: Value = None,
+        value: Value = None,
+    ) -> Gradients:
+        return [unpad_gradient(gradient, pads_of(self.amounts(pad), input.ndim), self.mode, input.shape), None, None]
 
 
 @register("nn.ZeroPad1d", "nn.ConstantPad1d", ndim=1)

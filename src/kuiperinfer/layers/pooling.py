@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec, i64, result_type, to_float
 from ..errors import DTypeError, ShapeError
-from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import pad_array
 
@@ -171,6 +171,15 @@ def _last_nan_or_first_max(array: Array, axis: int) -> Array:
     return np.where(is_nan.any(axis, keepdims=True), last_nan, chosen)
 
 
+def scatter_planes(gradient: Array, places: Array, shape: Ints, ndim: int) -> Array:
+    """Each number added to its place, as `max_with_indices` names it, in its plane of `ndim` dimensions; the shape is given."""
+    size = math.prod(shape[-ndim:])
+    planes = math.prod(shape[:-ndim])
+    flat = (places.reshape(planes, -1) + np.arange(planes)[:, None] * size).reshape(-1)
+    sums = np.bincount(flat, gradient.reshape(-1), minlength=planes * size)
+    return sums.astype(gradient.dtype).reshape(shape)
+
+
 def pair_outputs(layer: Layer, values: Any, indices: Any) -> Any:
     """Values and indices as two outputs, or as the one output that is a list of both."""
     return (values, indices) if layer.output_count == 2 else [values, indices]
@@ -212,6 +221,19 @@ class MaxPool(_Pool):
             return pair_outputs(self, *max_with_indices(input, tuple(axis.positions() for axis in windows)))
         return _reduce(input, windows, lowest(input.dtype), np.maximum)
 
+    def derivative(
+        self,
+        gradient: Array,
+        output: Array,
+        needs: Sequence[bool],
+        input: Array,
+        kernel_size: Value = None,
+        stride: Value = None,
+    ) -> Gradients:
+        windows = self.windows(input.shape, kernel_size, stride, self.padding, self.dilation)
+        _, places = max_with_indices(input, tuple(axis.positions() for axis in windows))
+        return [scatter_planes(gradient, places, input.shape, self.ndim), None, None]
+
 
 def _expect_room(windows: tuple[Windows, ...]) -> None:
     """PyTorch takes no average in three dimensions where the kernel is larger than the input without its padding."""
@@ -220,12 +242,30 @@ def _expect_room(windows: tuple[Windows, ...]) -> None:
         raise ShapeError(f"the kernel {kernel} is larger than the input's size {size}")
 
 
+def _divisors(windows: tuple[Windows, ...], with_padding: bool, divisor: int | None) -> Any:
+    """What the sum of each window is divided by."""
+    if divisor is not None:
+        return divisor
+    return functools.reduce(np.multiply, np.ix_(*(axis.element_counts(with_padding) for axis in windows)))
+
+
+def _spread(gradient: Array, windows: tuple[Windows, ...]) -> Array:
+    """Each number added to all elements of its window, the transpose of a sum by `_reduce`."""
+    first = gradient.ndim - len(windows)
+    for axis, along in reversed(list(enumerate(windows, start=first))):
+        length = along.padding + along.size + max(along.overhang, 0)
+        result = np.zeros((*gradient.shape[:axis], length, *gradient.shape[axis + 1 :]), gradient.dtype)
+        for elements in _elements(result, axis, along):
+            elements += gradient
+        gradient = result[(slice(None),) * axis + (slice(along.padding, along.padding + along.size),)]
+    return gradient
+
+
 def _average(array: Array, windows: tuple[Windows, ...], with_padding: bool, divisor: int | None) -> Array:
     """The sum of each window over the number of its elements, or over `divisor`; integers are cut towards zero."""
     exact = array.dtype.kind == "i"
     total = _reduce(array if exact else array.astype(np.float64), windows, 0, np.add)
-    counts = np.ix_(*(axis.element_counts(with_padding) for axis in windows))
-    divisors: Any = functools.reduce(np.multiply, counts) if divisor is None else divisor
+    divisors = _divisors(windows, with_padding, divisor)
     if exact:
         return np.abs(total) // np.abs(divisors) * np.sign(total) * np.sign(divisors)
     return (total / divisors).astype(array.dtype)
@@ -267,6 +307,19 @@ class AvgPool(_Pool):
     def forward(self, input: Array, kernel_size: Value = None, stride: Value = None) -> Array:
         windows = self.windows(input.shape, kernel_size, stride, self.padding)
         return _average(input, windows, self.count_include_pad, self.divisor_override)
+
+    def derivative(
+        self,
+        gradient: Array,
+        output: Array,
+        needs: Sequence[bool],
+        input: Array,
+        kernel_size: Value = None,
+        stride: Value = None,
+    ) -> Gradients:
+        windows = self.windows(input.shape, kernel_size, stride, self.padding)
+        shares = gradient / _divisors(windows, self.count_include_pad, self.divisor_override)
+        return [_spread(shares.astype(gradient.dtype), windows), None, None]
 
 
 @register("nn.LPPool1d", "F.lp_pool1d", ndim=1)

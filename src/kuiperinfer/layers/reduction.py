@@ -7,7 +7,7 @@ reduced dimensions stay, with size 1. Sums and products of float32 are accumulat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ import numpy as np
 from ..dtypes import Array, DType, TensorSpec, bool_, i64, narrow, to_float, u8, widen
 from ..errors import DTypeError, ModelFileError, ShapeError
 from .annotation import DTypeLayer
-from .base import Ints, Layer, normalize_dim, register
+from .base import Gradients, Ints, Layer, normalize_dim, register
 
 
 def reduced_axes(dim: int | Ints | None, ndim: int) -> Ints:
@@ -76,6 +76,10 @@ class Reduction(Layer):
         """The dimensions to reduce, counted from the front."""
         return reduced_axes(self.dim, ndim)
 
+    def with_reduced(self, result: Array, ndim: int) -> Array:
+        """A result with the reduced dimensions there, of size 1."""
+        return result if self.keepdim else np.expand_dims(result, self.axes(ndim))
+
     def reduced(self, input: TensorSpec, dtype: DType) -> TensorSpec:
         """The result's spec."""
         return TensorSpec(reduced_shape(input.shape, self.axes(input.ndim), self.keepdim), dtype)
@@ -111,6 +115,9 @@ class _Accumulation(Reduction, DTypeLayer):
         axes = self.axes(input.ndim)
         return np.asarray(self.ufunc.reduce(input, axis=axes, keepdims=self.keepdim, dtype=accumulator))
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        return [np.broadcast_to(self.with_reduced(gradient, input.ndim), input.shape)]
+
 
 @register("torch.sum")
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +135,18 @@ class Prod(_Accumulation):
     schemas: ClassVar[Mapping[int, str]] = {2: "input dtype"}
     ufunc = np.multiply
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        """For each element the product of all others, which a division would not give where there are zeros."""
+        axes = self.axes(input.ndim)
+        last = np.moveaxis(input, axes, range(-len(axes), 0)) if axes else input[..., None]
+        rows = last.reshape(*last.shape[: last.ndim - max(len(axes), 1)], -1)
+        one = np.ones_like(rows[..., :1])
+        before = np.cumprod(np.concatenate([one, rows[..., :-1]], -1), -1)
+        after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], -1), -1)[..., ::-1]
+        others = (before * after).reshape(last.shape)
+        others = np.moveaxis(others, range(-len(axes), 0), axes) if axes else others[..., 0]
+        return [self.with_reduced(gradient, input.ndim) * others]
+
 
 @register("torch.mean")
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +162,10 @@ class Mean(_Accumulation):
     def forward(self, input: Array) -> Array:
         count = count_reduced(input.shape, self.axes(input.ndim))
         return np.asarray(np.true_divide(super().forward(input), count))
+
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        count = count_reduced(input.shape, self.axes(input.ndim))
+        return super().derivative(np.asarray(gradient / count, gradient.dtype), output, needs, input)
 
 
 @register("torch.nansum", "aten::nansum")
@@ -197,6 +220,10 @@ class LogSumExp(Reduction):
         result = np.log(total) + largest
         return result.reshape(reduced_shape(input.shape, axes, self.keepdim))
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        largest = self.with_reduced(output, input.ndim)
+        return [self.with_reduced(gradient, input.ndim) * np.exp(input - np.where(np.isinf(largest), 0, largest))]
+
 
 # ------------------------------------------------------------------------------------------- extremes and truth
 
@@ -215,6 +242,13 @@ class AMax(Reduction):
 
     def forward(self, input: Array) -> Array:
         return np.asarray(self.ufunc.reduce(input, axis=self.axes(input.ndim), keepdims=self.keepdim))
+
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        """Equal shares to equal extremes."""
+        extreme = self.with_reduced(output, input.ndim)
+        share = (input == extreme) | (np.isnan(input) & np.isnan(extreme))
+        count = share.sum(self.axes(input.ndim), keepdims=True)
+        return [(share * (self.with_reduced(gradient, input.ndim) / count)).astype(gradient.dtype)]
 
 
 @register("torch.amin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..dtypes import Array, DType, TensorSpec, narrow, widen
 from ..errors import DTypeError
 from .annotation import DTypeLayer
-from .base import expect_rank, normalize_dim, register
+from .base import Gradients, expect_rank, normalize_dim, register
 from .checks import expect_kind
 
 
@@ -68,6 +69,10 @@ class Softmax(DTypeLayer):
         """What is done along the axis."""
         return softmax(x, axis)
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        axis = self.axis(input.ndim) if input.ndim else None
+        return [output * (gradient - np.sum(gradient * output, axis, keepdims=True))]
+
     def axis(self, ndim: int) -> int:
         """The dimension along which the numbers sum to one, as the model names it."""
         if self.dim is None:
@@ -91,6 +96,10 @@ class LogSoftmax(Softmax):
     def function(self, x: Array, axis: int) -> Array:
         return log_softmax(x, axis)
 
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        axis = self.axis(input.ndim) if input.ndim else None
+        return [gradient - np.exp(output) * np.sum(gradient, axis, keepdims=True)]
+
 
 @register("nn.Softmin", "F.softmin")
 class Softmin(Softmax):
@@ -102,3 +111,7 @@ class Softmin(Softmax):
 
     def forward(self, input: Array) -> Array:
         return super().forward(-input)
+
+    def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
+        (part,) = super().derivative(gradient, output, needs, input)
+        return [None if part is None else -part]
