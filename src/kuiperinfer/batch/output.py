@@ -82,6 +82,7 @@ class OutputFolder:
             except OSError as error:
                 raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from error
             yield
+            self._sweep()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -105,6 +106,10 @@ class OutputFolder:
             write_whole(self.path / "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode())
         for folder in ("results", "finished"):
             (self.path / folder).mkdir(exist_ok=True)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Removes what workers left who were killed."""
         for left in self.path.rglob(f".*{_PARTIAL}"):
             left.unlink(missing_ok=True)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from ..errors import InputError, KuiperError
@@ -70,14 +71,15 @@ def _connected(address: str, actors: int | None, threads: int) -> Iterator[None]
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     local = {"num_cpus": actors * threads if actors else None, "include_dashboard": False} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **local)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"--ray {address}: there is no Ray cluster to be reached ({error})") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr):  # where Ray reports workers that were lost
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **local)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InputError(f"--ray {address}: there is no Ray cluster to be reached ({error})") from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def _run(
