@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import kuiperinfer
 from kuiperinfer.cli.array_files import read_archive, write_archive
@@ -407,70 +406,6 @@ def test_the_name_of_the_file_chooses_the_format(kuiper: Any, tmp_path: Path) ->
     code, _, err = kuiper("graph", path, "-o", tmp_path / "missing" / "a.svg")
     assert code == 1
     assert "cannot be written" in err
-
-
-# ------------------------------------------------------------------------------------------- classify
-
-
-def test_classify_the_bundled_photograph(kuiper: Any) -> None:
-    code, out, _ = kuiper("classify")
-    assert code == 0
-    assert "chelsea.png" in out
-    lines = [line.split() for line in out.splitlines()[1:]]
-    assert lines[0][:2] == ["Egyptian", "cat"]
-    assert len(lines) == 5
-
-
-def test_broken_pictures_are_reported_and_the_rest_goes_on(kuiper: Any, tmp_path: Path) -> None:
-    good, bad = tmp_path / "good.png", tmp_path / "bad.png"
-    Image.new("RGB", (300, 300), (90, 120, 40)).save(good)
-    bad.write_bytes(good.read_bytes()[:40])
-    code, out, _ = kuiper("classify", bad, good, "--top", "2")
-    assert code == 1
-    assert f"error: {bad}" in out
-    assert "good.png" in out
-    code, out, _ = kuiper("classify", bad, good, tmp_path / "missing.png", "--json")
-    assert code == 1
-    data = json.loads(out)["pictures"]
-    assert ["error" in entry for entry in data] == [True, False, True]
-    assert len(data[1]["classes"]) == 5
-    assert set(data[1]["classes"][0]) == {"index", "label", "probability"}
-
-
-CLASSIFIER = """7767517
-4 3
-pnnx.Input               pnnx_input_0  0 1 0 #0=(1,3,?,?)f32
-F.adaptive_avg_pool2d    pool          1 1 0 1 output_size=(1,1) #0=(1,3,?,?)f32 #1=(1,3,1,1)f32
-torch.flatten            flat          1 1 1 2 start_dim=1 end_dim=-1 #1=(1,3,1,1)f32 #2=(1,3)f32
-pnnx.Output              pnnx_output_0 1 0 2 #2=(1,3)f32
-"""
-
-
-def test_classify_by_another_model(kuiper: Any, tmp_path: Path) -> None:
-    """The mean of each channel as its logit: the colour of the picture is its class."""
-    path = write_model(tmp_path, CLASSIFIER)
-    Image.new("RGB", (40, 30), (10, 250, 60)).save(tmp_path / "green.png")
-    (tmp_path / "labels.json").write_text('["red", "green", "blue"]')
-    options = ["--model", path, "--size", "8,16", "--mean", "0,0,0", "--std", "0.1,0.1,0.1", "--json"]
-    code, out, _ = kuiper("classify", tmp_path / "green.png", *options)
-    assert code == 0
-    assert json.loads(out)["pictures"][0]["classes"][0]["label"] == "class 1"
-    code, out, _ = kuiper("classify", tmp_path / "green.png", *options, "--labels", tmp_path / "labels.json")
-    assert code == 0
-    classes = json.loads(out)["pictures"][0]["classes"]
-    powers = np.exp(np.array([10, 250, 60]) / 25.5)
-    assert [c["label"] for c in classes] == ["green", "blue", "red"]
-    assert [c["probability"] for c in classes] == pytest.approx([powers[i] / powers.sum() for i in (1, 2, 0)], rel=1e-3)
-
-
-def test_classify_by_what_is_no_classifier(kuiper: Any, tmp_path: Path) -> None:
-    code, _, err = kuiper("classify", "--model", write_model(tmp_path, TWO_WAYS))
-    assert code == 1
-    assert "a classifier has one input" in err
-    code, _, err = kuiper("classify", "--model", write_model(tmp_path, LINEAR))
-    assert code == 1
-    assert "pictures need (1, C, H, W)" in err
-    assert kuiper("classify", "--size", "1,2,3")[0] == 2
 
 
 # ------------------------------------------------------------------------------------------- conformance

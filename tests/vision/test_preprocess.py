@@ -121,9 +121,8 @@ def test_what_the_caller_asks_for() -> None:
 @pytest.mark.parametrize(
     ("shape", "options", "complaint"),
     [
-        ((8, 3, 224, 224), {}, "takes 8 pictures at once"),
         ((1, 4, 224, 224), {}, "has 4 channels"),
-        ((1, 10), {}, "pictures need (1, C, H, W)"),
+        ((1, 10), {}, "pictures need (N, C, H, W)"),
         ((1, 3, 224, 224), {"size": (256, 256)}, "takes pictures of 224×224 pixels, not of 256×256"),
         ((1, 3, 224, 224), {"mean": (0.5,), "std": (0.5,)}, "3 channels, but mean has 1 numbers"),
     ],

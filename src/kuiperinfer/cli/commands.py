@@ -15,7 +15,12 @@ from ..errors import KuiperError, did_you_mean
 from ..settings import settings
 from ..version import __version__
 
-COMMANDS = tuple("convert classify run info check graph bench profile compare memory serve cache conformance doctor".split())
+COMMANDS = tuple(
+    (
+        "convert classify detect segment upscale run info check graph bench profile compare memory serve cache conformance "
+        "doctor"
+    ).split()
+)
 
 
 class Commands(click.Group):

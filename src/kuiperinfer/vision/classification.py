@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import Array
 from ..errors import InputError
-from .pictures import PictureSource, read_picture
+from .job import NetworkJob
+from .pictures import PictureSource
 from .preprocess import Preprocess
 
 
@@ -28,21 +29,27 @@ class Classification:
 
 
 @dataclass(frozen=True)
-class Classifier:
+class Classifier(NetworkJob[tuple[Classification, ...]]):
     """A network that classifies pictures: `model` takes (1, C, H, W) float32 and gives one number a class.
 
-    `labels` may be empty, and classes are then called by their index.
+    Its first output counts. The `top` most probable classes are returned. `labels` may be empty, and classes are then called by
+    their index.
     """
 
-    model: Callable[[Array], Any]
+    model: Any
     preprocess: Preprocess
     labels: Sequence[str] = ()
+    top: int = 5
 
-    def __call__(self, picture: PictureSource, top: int = 5) -> tuple[Classification, ...]:
+    def __call__(self, picture: PictureSource, top: int | None = None) -> tuple[Classification, ...]:
         """The `top` most probable classes of a picture, the most probable first."""
-        result = self.model(self.preprocess(read_picture(picture)))
-        scores = result[0] if isinstance(result, tuple) else result
-        return top_classes(scores, self.labels, top)
+        if top is not None and top != self.top:
+            return replace(self, top=top)(picture)
+        return super().__call__(picture)
+
+    def finish(self, output: Sequence[Array], picture: Array) -> tuple[Classification, ...]:
+        """The outputs of the network for one picture -> its classes."""
+        return top_classes(output[0], self.labels, self.top)
 
 
 def top_classes(scores: Array, labels: Sequence[str] = (), top: int = 5) -> tuple[Classification, ...]:

@@ -1,39 +1,108 @@
-"""From a picture to the input of a network, as the network was trained: resize, centre crop, normalise."""
+"""From a picture to the input of a network, as the network was trained: fit it into the input's size, normalise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from ..dtypes import Array
-from ..errors import InputError, ResourceLimitError
+from ..errors import InputError, ResourceLimitError, did_you_mean
 from ..settings import settings
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+LETTERBOX_GREY = 114
+
+# How a picture comes into the input's size.
+FITS = {
+    "crop": "the shorter side becomes `resize`, and the centre is cut out",
+    "stretch": "both sides become the input's, whatever the proportions",
+    "letterbox": "all of the picture in its proportions, in the middle; bands of `fill` above and below, or left and right",
+    "corner": "all of the picture in its proportions, in the upper left corner; the rest is `fill`",
+}
+_Resize = Callable[[Image.Image, "tuple[int, int]"], Image.Image]
+
+
+def _pillow(resampling: Image.Resampling) -> _Resize:
+    return lambda image, size: image.resize(size, resampling)
+
+
+def _linear(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """Samples between four pixels, however much smaller the picture becomes."""
+    steps = (image.width / size[0], 0.0, 0.0, 0.0, image.height / size[1], 0.0)
+    return image.transform(size, Image.Transform.AFFINE, steps, resample=Image.Resampling.BILINEAR)
+
+
+# How pixels are resampled. All but `nearest` and `linear` average where the picture becomes smaller.
+FILTERS: dict[str, _Resize] = {
+    "bilinear": _pillow(Image.Resampling.BILINEAR),  # Pillow's, and torchvision's where it antialiases
+    "bicubic": _pillow(Image.Resampling.BICUBIC),
+    "lanczos": _pillow(Image.Resampling.LANCZOS),
+    "area": _pillow(Image.Resampling.BOX),
+    "nearest": _pillow(Image.Resampling.NEAREST),
+    "linear": _linear,  # OpenCV's INTER_LINEAR
+}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a picture of `width` × `height` pixels lies in a network's input: input = picture * scale + offset, an axis.
+
+    Coordinates are those of edges, as boxes have them: the first pixel reaches from 0 to 1.
+    """
+
+    width: int
+    height: int
+    scale_x: float
+    scale_y: float
+    offset_x: float
+    offset_y: float
+
+    def to_input(self, boxes: Array) -> Array:
+        """Boxes (…, 4) or points (…, 2), as x, y, x, y, from the picture into the input."""
+        scale, offset = self._along(boxes)
+        return np.asarray(boxes, np.float64) * scale + offset
+
+    def to_picture(self, boxes: Array) -> Array:
+        """Boxes (…, 4) or points (…, 2), as x, y, x, y, from the input into the picture, and not beyond its edges."""
+        scale, offset = self._along(boxes)
+        limits = np.resize([self.width, self.height], boxes.shape[-1])
+        return np.clip((np.asarray(boxes, np.float64) - offset) / scale, 0, limits)
+
+    def _along(self, boxes: Array) -> tuple[Array, Array]:
+        count = boxes.shape[-1]
+        return np.resize([self.scale_x, self.scale_y], count), np.resize([self.offset_x, self.offset_y], count)
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Resize the shorter side to `resize`, cut `height` × `width` from the centre, then (x / 255 - mean) / std a channel.
+    """Fit a picture into `height` × `width`, then (x / 255 - mean) / std, a channel.
 
-    The resize is Pillow's bilinear one, which averages where it makes smaller: what torchvision does to Pillow images.
-    `mean` and `std` have three entries (RGB), or one (the picture is turned to grey).
+    `fit` and `filter` are names in `FITS` and `FILTERS`. `resize` is for the fit "crop" (None: the shorter side of the input);
+    `fill` (0 to 255) and `enlarge` (whether small pictures are scaled up) are for "letterbox" and "corner". `mean` and `std`
+    have three entries in the order of the channels, `order` "rgb" or "bgr", or one (the picture is turned to grey).
     """
 
     height: int
     width: int
-    resize: int
+    resize: int | None = None
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
+    fit: str = "crop"
+    filter: str = "bilinear"
+    order: str = "rgb"
+    fill: int = LETTERBOX_GREY
+    enlarge: bool = True
 
     def __post_init__(self) -> None:
         if min(self.height, self.width) < 1:
             raise InputError(f"preprocessing: the size must be positive, found {self.height}×{self.width}")
-        if self.resize < 1:
+        if self.resize is not None and self.resize < 1:
             raise InputError(f"preprocessing: resize must be positive, found {self.resize}")
         if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3):
             raise InputError(
@@ -43,26 +112,65 @@ class Preprocess:
             raise InputError(
                 f"preprocessing: mean and std must be finite and std not 0, found {self.mean} and {self.std}"
             )
+        if not 0 <= self.fill <= 255:
+            raise InputError(f"preprocessing: fill must be from 0 to 255, found {self.fill}")
+        for what, known in (("fit", list(FITS)), ("filter", list(FILTERS)), ("order", ["rgb", "bgr"])):
+            if (name := getattr(self, what)) not in known:
+                raise InputError(
+                    f"preprocessing: {what} must be one of {', '.join(known)}, found '{name}'{did_you_mean(name, known)}"
+                )
 
     def __call__(self, picture: Array) -> Array:
         """(H, W, 3) uint8 -> (1, C, height, width) float32."""
         image = Image.fromarray(picture)
         if len(self.mean) == 1:
             image = image.convert("L")
-        image = image.resize(self._resized(*image.size), Image.Resampling.BILINEAR)
-        left, top = round((image.width - self.width) / 2), round((image.height - self.height) / 2)
-        image = image.crop((left, top, left + self.width, top + self.height))
-        pixels = np.asarray(image, np.float32).reshape(self.height, self.width, len(self.mean)) / np.float32(255)
-        normalized = (pixels - np.asarray(self.mean, np.float32)) / np.asarray(self.std, np.float32)
-        return np.ascontiguousarray(normalized.transpose(2, 0, 1)[None])
+        size, left, top = self._resized(image.width, image.height)
+        resized = image if size == image.size else FILTERS[self.filter](image, size)
+        if resized.size != (self.width, self.height):
+            canvas = Image.new(resized.mode, (self.width, self.height), (self.fill,) * len(resized.getbands()))
+            canvas.paste(resized, (left, top))
+            resized = canvas
+        planes = resized.split()
+        made = np.empty((1, len(planes), self.height, self.width), np.float32)
+        for channel, (plane, values) in enumerate(zip(self._in_order(planes), self._values, strict=True)):
+            np.take(values, np.asarray(plane), out=made[0, channel], mode="clip")
+        return made
 
-    def _resized(self, width: int, height: int) -> tuple[int, int]:
-        """The size after the resize: the shorter side is `resize`, and no side is less than what is cut out."""
-        shorter = min(width, height)
-        resized = (
-            max(int(self.resize * width / shorter), self.width),
-            max(int(self.resize * height / shorter), self.height),
-        )
+    def placement(self, width: int, height: int) -> Placement:
+        """Where a picture of this size lies in what this preprocessing makes of it."""
+        size, left, top = self._resized(width, height)
+        return Placement(width, height, size[0] / width, size[1] / height, left, top)
+
+    @cached_property
+    def _values(self) -> Array:
+        """What each of the 256 values of a pixel becomes, (C, 256)."""
+        levels = np.arange(256, dtype=np.float32) / np.float32(255)
+        return (levels - np.array(self.mean, np.float32)[:, None]) / np.array(self.std, np.float32)[:, None]
+
+    def _in_order(self, planes: Sequence[Any]) -> Sequence[Any]:
+        return planes[::-1] if self.order == "bgr" else planes
+
+    def _resized(self, width: int, height: int) -> tuple[tuple[int, int], int, int]:
+        """Width and height after the resize, and where the upper left corner then lies in the input."""
+        if self.fit == "stretch":
+            return (self.width, self.height), 0, 0
+        if self.fit == "crop":
+            size = self._around_crop(width, height)
+            return size, -round((size[0] - self.width) / 2), -round((size[1] - self.height) / 2)
+        scale = min(self.width / width, self.height / height)
+        if not self.enlarge:
+            scale = min(scale, 1.0)
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        if self.fit == "corner":
+            return size, 0, 0
+        # where a band cannot be halved, its smaller half is left or above, as YOLOv5 has it
+        return size, (self.width - size[0]) // 2, (self.height - size[1]) // 2
+
+    def _around_crop(self, width: int, height: int) -> tuple[int, int]:
+        """The size whose shorter side is `resize`, and of which no side is less than what is cut out."""
+        shorter, wanted = min(width, height), self.resize or min(self.width, self.height)
+        resized = (max(int(wanted * width / shorter), self.width), max(int(wanted * height / shorter), self.height))
         if resized[0] * resized[1] > settings.max_image_pixels:
             raise ResourceLimitError(
                 f"a picture of {width}×{height} pixels would be resized to {resized[0]}×{resized[1]}, which exceeds "
@@ -78,18 +186,15 @@ def preprocess_for(
     resize: int | None = None,
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
+    **others: Any,
 ) -> Preprocess:
-    """The preprocessing for a network whose input has the given shape (1, C, H, W), None where a dimension is free.
+    """The preprocessing for a network whose input has the given shape (N, C, H, W), None where a dimension is free.
 
     What is not given is as ImageNet classifiers have it: `size` 224 × 224 where the shape leaves it free, `resize` 256 for 224
     and in proportion (for networks below 128 pixels, the size itself), ImageNet's mean and std for colour and 0 and 1 for grey.
-    Raises `InputError` where the network does not take one picture.
+    `others` are fields of `Preprocess`. Raises `InputError` where the network does not take pictures.
     """
-    batch, channels, height, width = _four_dimensions(shape)
-    if batch not in (None, 1):
-        raise InputError(
-            f"the model takes {batch} pictures at once, {tuple(shape or ())}; convert it with a batch of 1"
-        )
+    _, channels, height, width = _four_dimensions(shape)
     if channels not in (None, 1, 3):
         raise InputError(
             f"the model's input has {channels} channels, {tuple(shape or ())}; expected 3 (RGB) or 1 (grey)"
@@ -106,6 +211,7 @@ def preprocess_for(
         resize=resize or (round(smaller * 256 / 224) if smaller >= 128 else smaller),
         mean=mean or ((0.0,) if grey else IMAGENET_MEAN),
         std=std or ((1.0,) if grey else IMAGENET_STD),
+        **others,
     )
 
 
@@ -113,5 +219,5 @@ def _four_dimensions(shape: Sequence[int | None] | None) -> Sequence[int | None]
     if shape is None:
         return (None, None, None, None)
     if len(shape) != 4:
-        raise InputError(f"the model's input has the shape {tuple(shape)}; pictures need (1, C, H, W)")
+        raise InputError(f"the model's input has the shape {tuple(shape)}; pictures need (N, C, H, W)")
     return shape
