@@ -183,7 +183,11 @@ _programs: dict[Any, FusedLoop] = {}
 
 def evaluate(targets: Sequence[Pending], outputs: Sequence[Array] | None = None) -> None:
     """Evaluates values of one shape in one loop: into storages of their own, or into arrays, the values staying pending."""
-    loop, operands = _gather(targets)
+    order = _in_order(targets)
+    if any(target.storage is not None for target in targets):  # evaluated on the way, for another operand
+        _evaluate_rest(targets, outputs)
+        return
+    loop, operands = _gather(targets, order)
     if outputs is not None:
         loop(operands, outputs)
         return
@@ -217,12 +221,22 @@ def evaluate_together(tensors: Iterable[Tensor]) -> None:
             while group and calls + group[0].calls <= _MOST_CALLS:
                 calls += group[0].calls
                 together.append(group.pop(0))
-            evaluate([pending for pending in together if pending.storage is None] or together[:0])
+            evaluate(together)
 
 
-def _gather(targets: Sequence[Pending]) -> tuple[FusedLoop, list[Any]]:
+def _evaluate_rest(targets: Sequence[Pending], outputs: Sequence[Array] | None) -> None:
+    rest = [number for number, target in enumerate(targets) if target.storage is None]
+    if rest:
+        evaluate(
+            [targets[number] for number in rest], None if outputs is None else [outputs[number] for number in rest]
+        )
+    if outputs is not None:
+        for number in set(range(len(targets))) - set(rest):
+            outputs[number][...] = _array(targets[number])
+
+
+def _gather(targets: Sequence[Pending], order: Sequence[Pending]) -> tuple[FusedLoop, list[Any]]:
     """The loop that calculates the targets from what has a storage, and its operands."""
-    order = _in_order(targets)
     operands: list[Any] = []
     slots: dict[int, int] = {}  # by the id of a value: an operand's number, or ~number of a step
     steps: list[Any] = []
@@ -277,7 +291,7 @@ def _in_order(targets: Sequence[Pending]) -> list[Pending]:
                 waiting.append((value, False))
             else:
                 value.evaluate()
-    return list(order.values())
+    return [pending for pending in order.values() if pending.storage is None]  # some were evaluated on the way
 
 
 def _combine(steps: Sequence[tuple[FusedLoop, tuple[int, ...]]], results: Sequence[int]) -> FusedLoop:

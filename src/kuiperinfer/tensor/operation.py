@@ -180,7 +180,8 @@ class ArrayOperation(Operation):
         assert self._backward is not None
         parts = self._backward(context, gradient.array)
         return [
-            None if part is None or edge is None else wrap(part) for part, edge in zip(parts, node.edges, strict=True)
+            None if part is None or edge is None else sum_to(wrap(part), one.tensor._shape, one.tensor._dtype)
+            for part, edge, one in zip(parts, node.edges, inputs, strict=False)  # arguments left out have parts too
         ]
 
 

@@ -39,8 +39,12 @@ class LayerOperation(ArrayOperation):
     def __init__(self, type_name: str, **preset: Any) -> None:
         self._type_name = type_name
         self._preset = preset
-        differentiable = hasattr(base.registered()[type_name].layer, "derivative")
-        super().__init__(type_name.partition(".")[2], self._calculate, self._differentiate if differentiable else None)
+        differentiable = base.registered()[type_name].layer.is_differentiable()
+        super().__init__(
+            type_name.replace("::", ".").partition(".")[2],
+            self._calculate,
+            self._differentiate if differentiable else None,
+        )
 
     def _calculate(self, context: Context, *arrays: Any, **parameters: Any) -> Any:
         layer, outputs = apply_layer(self._type_name, arrays, **self._preset, **parameters)
