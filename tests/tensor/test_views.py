@@ -139,7 +139,7 @@ def view_of_torch(tensor: torch.Tensor, name: str, arguments: tuple[Any, ...]) -
     return view
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_chains_of_views_are_those_of_torch(data: st.DataObject) -> None:
     base, their_base = numbered(data.draw(SHAPES))
@@ -161,7 +161,7 @@ def test_chains_of_views_are_those_of_torch(data: st.DataObject) -> None:
     assert_same_view(ours, theirs, base, their_base)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_chains_with_steps_backwards_are_those_of_numpy(data: st.DataObject) -> None:
     base, _ = numbered(data.draw(SHAPES))
@@ -194,7 +194,7 @@ def test_chains_with_steps_backwards_are_those_of_numpy(data: st.DataObject) -> 
     assert base.tolist() == original.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_reshape_shares_memory_where_numpy_does(data: st.DataObject) -> None:
     base, _ = numbered(data.draw(SHAPES))

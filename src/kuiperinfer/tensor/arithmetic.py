@@ -95,7 +95,7 @@ class Arithmetic:
     """The calculating half of `Tensor`. Results are put off until they are needed; see `lazy`."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy arrays leave operators to us
+    __array_priority__ = 1000  # NumPy arrays leave operators to us; its functions see a tensor as an array
 
     __add__, __radd__, __iadd__ = _binary("add"), _binary("add", swap=True), _in_place("add")
     __sub__, __rsub__, __isub__ = _binary("sub"), _binary("sub", swap=True), _in_place("sub")

@@ -171,6 +171,9 @@ def _settled(operand: Value) -> Any:
 
 
 def _watch(pending: Pending, storage: Storage) -> None:
+    if storage.block.exposed:  # others may write it unseen
+        pending.evaluate()
+        return
     if storage.block.readers is None:
         storage.block.readers = Readers()
     storage.block.readers.add(pending)

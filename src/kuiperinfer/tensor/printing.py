@@ -67,25 +67,23 @@ def tensor_text(tensor: Tensor, options: PrintOptions | None = None) -> str:
 
 
 def _with_notes(text: str, notes: list[str], options: PrintOptions) -> str:
-    column = len(text) - (text.rfind("\n") + 1) + 2
-    if "\n" not in text:
-        column = len(text) + 2
-    pieces = [_OPENING, text]
+    """The text with notes behind it, each on a line of its own where the last line is full."""
+    text = _OPENING + text
+    column = len(text) - text.rfind("\n") + 1
     for note in notes:
         if column + len(note) + 2 > options.linewidth:
-            pieces.append(f",\n{' ' * len(_OPENING)}{note}")
+            text += f",\n{' ' * len(_OPENING)}{note}"
             column = len(_OPENING) + len(note)
         else:
-            pieces.append(f", {note}")
+            text += f", {note}"
             column += len(note) + 2
-    return "".join([*pieces, ")"])
+    return f"{text})"
 
 
 def _values_text(array: Array, options: PrintOptions) -> str:
     shortened = array.size > options.threshold
     shown = _edges(array, options.edgeitems) if shortened else array
     write, width = _writer(shown, options)
-    per_line = max(1, (options.linewidth - len(_OPENING)) // (width + 2))
 
     def places(size: int) -> Iterator[int | None]:
         """The positions to show along a dimension, and None for those left out."""
@@ -109,7 +107,6 @@ def _values_text(array: Array, options: PrintOptions) -> str:
             between = "," + "\n" * (part.ndim - 1) + " " * (indent + 1)
         return f"[{between.join(lines)}]"
 
-    assert per_line
     return text(array, len(_OPENING))
 
 
@@ -137,9 +134,7 @@ def _writer(shown: Array, options: PrintOptions) -> tuple[Callable[[Any], str], 
 
 
 def _plain_form(shown: Array) -> tuple[Callable[[Any], str], int]:
-    return str, max(
-        len(str(value)) for value in ((shown.min(), shown.max()) if shown.dtype.kind != "b" else shown.flat)
-    )
+    return str, max(len(str(value)) for value in (shown.min(), shown.max()))
 
 
 def _float_form(shown: Array, options: PrintOptions) -> tuple[Callable[[Any], str], int]:
@@ -148,15 +143,15 @@ def _float_form(shown: Array, options: PrintOptions) -> tuple[Callable[[Any], st
     whole = bool((numbers == np.ceil(numbers)).all())
     scientific = False
     if numbers.size:
-        sizes = np.abs(numbers)
-        least, most = float(sizes.min()), float(sizes.max())
-        scientific = most / least > 1000 or most > 1e8 or (not whole and least < 1e-4)
-    point = f".{options.precision}"
-    exponent, fixed = f"{point}e", ".0f" if whole else f"{point}f"
-    lengths = [len(format(value, exponent if scientific else fixed)) for value in numbers.tolist()]
-    width = max([1, *lengths]) + (1 if whole and not scientific and lengths else 0)
-    if options.sci_mode is not None:
-        scientific = options.sci_mode
+        least, most = float(np.abs(numbers).min()), float(np.abs(numbers).max())
+        scientific = most / least > 1000 or most > 1e8 or least < 1e-4
+        if options.sci_mode is not None:
+            scientific = options.sci_mode
+    exponent = f".{options.precision}e"
+    fixed = ".0f" if whole else f".{options.precision}f"
+    width = max([1, *(len(format(value, exponent if scientific else fixed)) for value in numbers.tolist())])
+    if numbers.size and whole and not scientific:
+        width += 1  # for the point
 
     def form(value: Any) -> str:
         if scientific:

@@ -40,8 +40,6 @@ class Tensor(Arithmetic, ViewMethods, CastMethods):
         "grad_fn",
     )
 
-    __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to the tensor
-
     def __init__(self, data: Any, dtype: DTypeLike | None = None, *, requires_grad: bool = False) -> None:
         """A copy of a number, of nested lists of numbers, of an array or of another tensor.
 
