@@ -92,6 +92,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "convert": ("from_onnx", "from_torch"),
     "tensor": ("Tensor",),
     "vision": (),
+    "batch": (),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

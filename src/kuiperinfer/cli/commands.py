@@ -18,7 +18,7 @@ from ..version import __version__
 COMMANDS = tuple(
     (
         "convert classify detect segment upscale run info check graph bench profile compare memory serve cache conformance "
-        "doctor"
+        "batch doctor"
     ).split()
 )
 
