@@ -37,6 +37,7 @@ class SettingValues:
     cache: bool = True  # keep object code on disk
     cache_dir: str = ""  # where; empty for the user's cache directory
     memory_cache: int = 256 << 20  # bytes of freed memory kept to be handed out again
+    compile_processes: int = 0  # that compile when there is much to do; 0: as many as CPUs, 1: this process alone
     threads: int = 0  # 0: as many as the process may use
     precision: str = "fast"  # "exact" turns Winograd off
     passes_off: str = ""  # names of passes to leave out, separated by commas; "all" for all

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kuiperinfer.codegen import cache
+from kuiperinfer.codegen import cache, compiling
 from kuiperinfer.codegen.cache import cache_directory, cached_files, clear_cache, load_kernels
 from kuiperinfer.codegen.kernels.copies import FillHaloSpec
 from kuiperinfer.codegen.layout import blocked
+from kuiperinfer.codegen.objects import compile_module
 from kuiperinfer.codegen.spec import kernel_name
-from kuiperinfer.codegen.target import target_named
+from kuiperinfer.codegen.target import Target, target_named
 from kuiperinfer.settings import settings
 
 TARGET = target_named("host")
@@ -32,11 +33,15 @@ def directory(tmp_path: Path) -> Path:
 def load(directory: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """The kernel's address, and how often it was compiled on the way."""
     compiled = []
-    original = cache.compile_module
-    monkeypatch.setattr(cache, "compile_module", lambda *a: compiled.append(1) or original(*a))
+
+    def counted(module: str, target: Target) -> bytes:
+        compiled.append(module)
+        return compile_module(module, target)
+
+    monkeypatch.setattr(compiling, "compile_module", counted)
     with settings(cache_dir=str(directory)):
         library = load_kernels({NAME: SPEC}, TARGET)
-    monkeypatch.setattr(cache, "compile_module", original)
+    monkeypatch.setattr(compiling, "compile_module", compile_module)
     return library.addresses[NAME], len(compiled)
 
 
@@ -93,7 +98,7 @@ def test_a_full_disk_costs_time_alone(directory: Path, monkeypatch: pytest.Monke
     def full(*arguments: object, **named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     assert load(directory, monkeypatch)[1] == 1
     assert not list(directory.iterdir())  # nothing is left behind
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from kuiperinfer.codegen import processors
 from kuiperinfer.codegen.builder import F32, Code
 from kuiperinfer.codegen.objects import Library, compile_module
 from kuiperinfer.codegen.target import target_named
@@ -124,10 +125,10 @@ def test_a_forked_child_has_a_team_of_its_own(increment: Library) -> None:
 
 def test_the_process_counts_the_cpus_that_it_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    monkeypatch.setattr(team_module, "_cgroup_quota", lambda: None)
+    monkeypatch.setattr(processors, "_cgroup_quota", lambda: None)
     assert allowed_cpus() == available
     for quota, expected in ((0.5, 1), (1.0, 1), (1000.0, available)):
-        monkeypatch.setattr(team_module, "_cgroup_quota", lambda quota=quota: quota)
+        monkeypatch.setattr(processors, "_cgroup_quota", lambda quota=quota: quota)
         assert allowed_cpus() == expected
 
 

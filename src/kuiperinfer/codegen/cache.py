@@ -13,13 +13,14 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..errors import InputError
 from ..settings import debug_print, settings
-from .objects import Library, assembly_of, compile_module
-from .spec import KernelSpec, generator_digest
+from .compiling import compile_kernels
+from .objects import Library, assembly_of
+from .spec import KernelSpec
 from .target import Target
 
 _MAGIC = b"kuiperinfer object 1\n"
@@ -67,8 +68,13 @@ def cache_problem(root: Path) -> str | None:
     return None
 
 
-def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
-    """The kernels of the given names, linked: from the cache where it has them, else compiled and put there."""
+def load_kernels(
+    specs: Mapping[str, KernelSpec], target: Target, also: Mapping[str, KernelSpec] | None = None
+) -> Library:
+    """The kernels of the given names, linked: from the cache where it has them, else compiled and put there.
+
+    What `also` names is put into the cache at the same time, and not linked: it will be asked for next.
+    """
     directory = cache_directory()
     objects: dict[str, bytes] = {}
     missing: dict[str, KernelSpec] = {}
@@ -79,24 +85,15 @@ def load_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Library:
             missing[name] = spec
         else:
             objects[name] = code
-    for name, spec in missing.items():
-        objects[name] = compile_module(spec.module(name, target), target)
-        _write(directory, name, objects[name])
+    if missing and directory is not None:
+        missing |= {name: spec for name, spec in (also or {}).items() if not (directory / f"{name}.o").exists()}
+    for name, code in compile_kernels(missing, target):
+        objects[name] = code
+        _write(directory, name, code)
     if missing:
         _prune(directory)
-    return Library(list(objects.values()), list(objects), target)
-
-
-def load_source(kind: str, source: str, functions: Sequence[str], target: Target) -> Library:
-    """The functions of a module that is given as text, from the cache or compiled and put there; `kind` begins its name."""
-    directory = cache_directory()
-    text = f"{source}|{target!r}|{generator_digest()}"
-    name = f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    code = _read(directory, name)
-    if code is None:
-        code = compile_module(source, target)
-        _write(directory, name, code)
-    return Library([code], functions, target)
+    functions = [function for name, spec in specs.items() for function in spec.functions(name)]
+    return Library([objects[name] for name in specs], functions, target)
 
 
 def _print_code(name: str, spec: KernelSpec, target: Target) -> None:

@@ -45,11 +45,31 @@ class KernelSpec:
         """Writes the body of the function."""
         raise NotImplementedError
 
-    def module(self, name: str, target: Target) -> ir.Module:
-        """The whole LLVM module."""
+    def module(self, name: str, target: Target) -> ir.Module | str:
+        """The whole LLVM module, or its text."""
         code = Code(name, target)
         self.emit(code)
         return code.finish()
+
+    def functions(self, name: str) -> tuple[str, ...]:
+        """The functions that others may call in the module of that name."""
+        return (name,)
+
+
+@dataclass(frozen=True)
+class TextSpec(KernelSpec):
+    """A module that is there as text, of functions that are no kernels."""
+
+    text: str
+    exported: tuple[str, ...]
+
+    def module(self, name: str, target: Target) -> str:
+        """The text itself."""
+        return self.text
+
+    def functions(self, name: str) -> tuple[str, ...]:
+        """Those that it exports."""
+        return self.exported
 
 
 @functools.cache

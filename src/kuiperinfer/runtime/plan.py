@@ -11,7 +11,7 @@ from ..codegen.joining import plan_slices
 from ..codegen.lowering import Buffer, KernelStep, Lowering, Place, Ref, Step
 from ..codegen.objects import Library
 from ..codegen.spec import kernel_name
-from ..codegen.target import Target
+from ..codegen.target import Target, target_named
 from ..dtypes import TensorSpec
 from ..errors import CompileError, KuiperError
 from ..graph import RuntimeGraph, RuntimeOperand
@@ -19,6 +19,7 @@ from ..passes import optimise
 from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
 from ..settings import debug_print, settings
 from .plan_text import plan_text
+from .team import native_spec
 
 
 @dataclass(eq=False)
@@ -81,7 +82,7 @@ def _make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Ta
     }
     scratch = max((spec.scratch_floats for spec in kernels.values()), default=0)
     specs_in_order = tuple(inputs[operator.name] for operator in graph.input_operators)
-    library = load_kernels(kernels, target)
+    library = load_kernels(kernels, target, also=native_spec() if target == target_named("host") else None)
     plan = Plan(target, lowering.steps, names, library, memory, lifetimes, offsets, scratch, lowering, specs_in_order)
     if settings.debug >= 4:
         debug_print(4, str(plan))

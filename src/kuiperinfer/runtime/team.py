@@ -13,9 +13,7 @@ Results do not depend on the number of threads: a task's work does not change wi
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
-import functools
 import os
 import platform
 import sys
@@ -23,8 +21,9 @@ import threading
 
 import numpy as np
 
-from ..codegen.cache import load_source
-from ..codegen.objects import Library
+from ..codegen.cache import load_kernels
+from ..codegen.processors import allowed_cpus as allowed_cpus
+from ..codegen.spec import KernelSpec, TextSpec, kernel_name
 from ..codegen.target import target_named
 from ..dtypes import Array
 from ..memory import align, aligned_empty
@@ -256,8 +255,8 @@ exit:
 """
 
 
-def _native() -> Library:
-    """The functions above as machine code for the host."""
+def native_spec() -> dict[str, KernelSpec]:
+    """The functions above for the host, by the name of their module."""
     target = target_named("host")
     machine = platform.machine()
     futex = _FUTEX_NUMBER.get(machine) if sys.platform.startswith("linux") else None
@@ -277,38 +276,15 @@ def _native() -> Library:
         waiting=_WAITING, sleeping=_SLEEPING, running=_RUNNING, left=_LEFT, quit=_QUIT,
         pause=pause, sleep=sleep, wake=wake, timeout=timeout,
     )  # fmt: skip
-    return load_source("team", source, ("run_alone", "run_member", "serve", "move"), target)
-
-
-def allowed_cpus() -> int:
-    """CPUs that this process may use: its affinity, cut by a cgroup's quota; at least 1."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _cgroup_quota()
-    return max(1, count if quota is None else min(count, int(quota + 0.5)))
-
-
-@functools.cache
-def _cgroup_quota() -> float | None:
-    with contextlib.suppress(OSError, ValueError):
-        limit, period = _read_words("/sys/fs/cgroup/cpu.max")[:2]
-        return None if limit == "max" else int(limit) / int(period)
-    with contextlib.suppress(OSError, ValueError):
-        microseconds = int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")[0])
-        every = int(_read_words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")[0])
-        return None if microseconds <= 0 else microseconds / every
-    return None
-
-
-def _read_words(path: str) -> list[str]:
-    with open(path, encoding="ascii") as file:
-        return file.read().split()
+    spec = TextSpec(source, ("run_alone", "run_member", "serve", "move"))
+    return {kernel_name(spec, target): spec}
 
 
 class Team:
     """The members beside the calling thread. Use `team()`: one exists a process."""
 
     def __init__(self) -> None:
-        self._library = _native()
+        self._library = load_kernels(native_spec(), target_named("host"))
         address = self._library.addresses
         word, pointer = ctypes.c_int64, ctypes.c_void_p
         self._run_alone = ctypes.CFUNCTYPE(None, pointer, word, word, pointer)(address["run_alone"])
