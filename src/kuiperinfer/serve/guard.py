@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .refusals import Refusal, shutting_down
@@ -65,9 +66,7 @@ class Guard:
             self._check(scope["path"], Headers(scope=scope))
         except Refusal as refusal:
             status, headers, body = refusal_answer(refusal)
-            raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-            await guarded_send({"type": "http.response.start", "status": status, "headers": raw})
-            await guarded_send({"type": "http.response.body", "body": body})
+            await Response(body, status, headers)(scope, receive, guarded_send)
             return
         task = asyncio.current_task()
         assert task is not None

@@ -80,6 +80,7 @@ class Scheduler:
         self._most_waiting = most_waiting
         self._lanes: set[Lane] = set()  # those in which something waits
         self._waiting = 0
+        self._hurrying = False  # batches do not wait to fill
         self._stopping = False
         self._condition = threading.Condition()
         self._seconds_a_row = 0.01  # a running mean, to tell clients when to come back
@@ -127,10 +128,16 @@ class Scheduler:
             self._lanes.add(lane)
             self._condition.notify()
 
+    def hurry(self) -> None:
+        """From now on no run waits for more rows."""
+        with self._condition:
+            self._hurrying = True
+            self._condition.notify_all()
+
     def stop(self, seconds: float = 5.0) -> None:
         """Lets the workers finish what waits, and waits for them."""
         with self._condition:
-            self._stopping = True
+            self._hurrying = self._stopping = True
             self._condition.notify_all()
         end = time.monotonic() + seconds
         for thread in self._threads:
@@ -151,7 +158,7 @@ class Scheduler:
             while True:
                 if self._lanes:
                     now = time.monotonic()
-                    ready = [lane for lane in self._lanes if self._stopping or lane.ready_at() <= now]
+                    ready = [lane for lane in self._lanes if self._hurrying or lane.ready_at() <= now]
                     if ready:
                         lane = min(ready, key=lambda lane: lane.waiting[0].arrived)
                         jobs = lane.take()

@@ -96,6 +96,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answers what was accepted, refuses what comes later, and closes all connections."""
         self.service.draining = True
+        self.service.scheduler.hurry()
         await asyncio.sleep(_LAST_CONNECTIONS_SECONDS)
         for server in self.servers:
             server.close()
@@ -121,6 +122,7 @@ class Server(uvicorn.Server):
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens on the only address of `host`, and on a free port where `port` is 0."""
+    bound = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
@@ -128,6 +130,8 @@ def bind(host: str, port: int) -> socket.socket:
         bound.bind(address)
         bound.listen(_BACKLOG)
     except OSError as error:
+        if bound is not None:
+            bound.close()
         raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
     return bound
 

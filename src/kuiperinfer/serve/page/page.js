@@ -124,7 +124,8 @@ async function showAnswer(card, data, answer) {
   const image = figure.querySelector("img");
   if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src);
   image.src = URL.createObjectURL(data);
-  await image.decode().catch(() => {}); // the browser may not know this format; the answer is right all the same
+  const known = await image.decode().then(() => true, () => false); // the server reads more formats than browsers do
+  figure.querySelector(".stage").hidden = !known;
   figure.querySelector("figcaption").textContent =
     `${answer.width} × ${answer.height} pixels, ${seconds(answer.seconds)}, of which the model took ${seconds(answer.model_seconds)}`;
   figure.hidden = false;

@@ -1,0 +1,123 @@
+"""Arrays as JSON numbers and as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kuiperinfer import dtypes
+from kuiperinfer.dtypes import DType
+from kuiperinfer.serve.datatypes import datatype_name, dtype_named, from_bytes, from_json, to_bytes, to_json
+from kuiperinfer.serve.refusals import Refusal
+from tests.serve.models import DATATYPES
+
+
+@pytest.mark.parametrize(("name", "datatype"), DATATYPES.items())
+def test_names(name: str, datatype: str) -> None:
+    dtype = dtypes.dtype_from_name(name)
+    assert datatype_name(dtype) == datatype
+    assert dtype_named(datatype) is dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("BYTES", "datatype BYTES is not supported"),
+        ("UINT64", "datatype UINT64 is not supported"),
+        ("FP23", "found 'FP23'; did you mean 'FP32'"),
+        ("fp32", "expected one of BOOL, UINT8"),
+        (None, "found None"),
+        (["FP32"], r"found \['FP32'\]"),
+        ("x" * 1000, "found 'xxx"),
+    ],
+)
+def test_names_that_are_none(name: Any, message: str) -> None:
+    with pytest.raises(Refusal, match=message) as caught:
+        dtype_named(name)
+    assert len(str(caught.value)) < 300
+
+
+@given(data=st.data(), dtype=st.sampled_from([dtypes.dtype_from_name(name) for name in DATATYPES]))
+def test_through_json_and_bytes_and_back(data: st.DataObject, dtype: DType) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
+    bits = data.draw(
+        st.binary(min_size=int(np.prod(shape)) * dtype.itemsize, max_size=int(np.prod(shape)) * dtype.itemsize)
+    )
+    raw = np.frombuffer(bits, np.uint8)
+    raw = raw % 2 if dtype is dtypes.bool_ else raw
+    array = raw.tobytes()
+    found = from_bytes(memoryview(array), shape, dtype)
+    assert found.shape == shape
+    assert to_bytes(found) == array
+    wide = dtypes.widen(found)
+    if wide.dtype.kind == "f" and not np.isfinite(wide).all():
+        with pytest.raises(Refusal, match="JSON cannot carry"):
+            to_json(found, "y")
+        return
+    numbers = orjson.loads(orjson.dumps(to_json(found, "y"), option=orjson.OPT_SERIALIZE_NUMPY))
+    again = from_json(numbers, shape, dtype)
+    assert again.dtype == dtype.storage
+    np.testing.assert_array_equal(dtypes.widen(again), wide)
+    assert to_bytes(again) == array
+
+
+def test_nested_and_flat_lists() -> None:
+    for data in ([[1, 2, 3], [4, 5, 6]], [1, 2, 3, 4, 5, 6]):
+        assert from_json(data, (2, 3), dtypes.f32).tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert from_json([], (0, 3), dtypes.i64).shape == (0, 3)
+    assert from_json([7], (), dtypes.f32).shape == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "message"),
+    [
+        (5, dtypes.f32, "data: expected a list, found 5"),
+        ("12", dtypes.f32, "expected a list"),
+        ({"0": 1}, dtypes.f32, "expected a list"),
+        ([1, [2]], dtypes.f32, "lists of equal length"),
+        ([[1], [2, 3]], dtypes.f32, "lists of equal length"),
+        (["1", "2"], dtypes.f32, "expected numbers for FP32, and nothing else"),
+        ([None, 1], dtypes.f32, "expected numbers for FP32, and nothing else"),
+        ([{}, 1], dtypes.f32, "expected numbers for FP32, and nothing else"),
+        ([True, False], dtypes.f32, "expected numbers for FP32, and nothing else"),
+        ([1.5, 2], dtypes.i32, "expected whole numbers for INT32"),
+        ([1, 2], dtypes.bool_, "expected true and false for BOOL"),
+        ([1, 300], dtypes.u8, "values from 1 to 300 do not fit UINT8"),
+        ([-1, 3], dtypes.u8, "values from -1 to 3 do not fit UINT8"),
+        ([2**63, 2**63], dtypes.i64, "do not fit INT64"),
+        ([10**30, 1], dtypes.i64, "expected whole numbers"),
+        ([1e39, 1], dtypes.f32, "do not fit FP32"),
+        ([70000, 1], dtypes.f16, "do not fit FP16"),
+        ([1], dtypes.f32, r"expected 2 elements for shape \[2\], found \[1\]"),
+        ([1, 2, 3], dtypes.f32, r"expected 2 elements for shape \[2\], found \[3\]"),
+        ([[1, 2]], dtypes.f32, r"expected 2 elements for shape \[2\], found \[1, 2\]"),
+        ([], dtypes.f32, r"expected 2 elements"),
+    ],
+)
+def test_data_that_do_not_fit(data: Any, dtype: DType, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        from_json(data, (2,), dtype)
+
+
+def test_lists_that_are_too_deep() -> None:
+    data: Any = [1.0]
+    for _ in range(200):
+        data = [data]
+    with pytest.raises(Refusal):
+        from_json(data, (1,), dtypes.f32)
+
+
+def test_bools_are_nothing_but_0_and_1() -> None:
+    with pytest.raises(Refusal, match="BOOL bytes must be 0 or 1"):
+        from_bytes(memoryview(b"\x00\x02"), (2,), dtypes.bool_)
+
+
+def test_bytes_at_odd_places_are_moved() -> None:
+    found = from_bytes(memoryview(b"x" + np.arange(3, dtype=np.float64).tobytes())[1:], (3,), dtypes.f64)
+    assert found.flags.aligned
+    assert found.tolist() == [0, 1, 2]

@@ -1,0 +1,66 @@
+"""Who may ask, and what every answer carries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from kuiperinfer.serve.guard import names_of
+from tests.serve import models
+from tests.serve.conftest import Running
+
+Start = Callable[..., Running]
+
+
+def test_headers_of_every_answer(start: Start) -> None:
+    running = start({}, token="secret")
+    paths = ("/", "/page/page.js", "/v2/health/live", "/v2/models/nothing", "/metrics", "/nowhere")
+    for path, token in itertools.product(paths, ("Bearer secret", "wrong")):
+        _, headers, _ = running.ask("GET", path, Authorization=token)
+        policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert policy["frame-ancestors"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == "'self'"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "server" not in headers
+
+
+def test_a_token(start: Start) -> None:
+    running = start({"rows": models.ROWS}, token="open sesame")
+    for path in ("/v2", "/v2/models", "/v2/models/rows", "/metrics", "/status", "/nowhere"):
+        for headers in (
+            {},
+            {"Authorization": "Bearer open"},
+            {"Authorization": "Basic open sesame"},
+            {"Authorization": ""},
+        ):
+            status, _, content = running.ask("GET", path, **headers)
+            assert status == 401
+            assert "Authorization: Bearer" in content["error"]
+        assert running.ask("GET", path, Authorization="Bearer open sesame")[0] == (404 if path == "/nowhere" else 200)
+    for path in ("/", "/page/page.js", "/v2/health/live", "/v2/health/ready"):  # for browsers and probes
+        assert running.ask("GET", path)[0] == 200
+    assert running.ask("POST", "/pictures/rows", b"x")[0] == 401
+    assert running.ask("POST", "/v2/models/rows/infer", {})[0] == 401
+
+
+def test_pages_from_elsewhere(start: Start) -> None:
+    running = start({"rows": models.ROWS}, hosts=names_of("127.0.0.1"))
+    path = "/v2/repository/models/rows/unload"
+    for origin in ("http://elsewhere.example", "null", f"http://localhost:{running.port}"):
+        status, _, content = running.ask("POST", path, Origin=origin)
+        assert (status, content["error"]) == (403, "requests of pages from elsewhere are not answered")
+    assert running.ask("POST", path, Host="elsewhere.example")[0] == 421
+    assert running.ask("GET", "/v2", Host="localhost.elsewhere.example")[0] == 421
+    for host in ("localhost", f"127.0.0.1:{running.port}", "[::1]:80"):
+        assert running.ask("GET", "/v2", Host=host)[0] == 200
+    assert running.ask("POST", path, Host="localhost:5", Origin="http://localhost:5")[0] == 200  # its own page
+
+
+def test_names() -> None:
+    assert names_of("localhost") == ("localhost", "127.0.0.1", "[::1]")
+    assert names_of("127.0.0.1") == ("localhost", "127.0.0.1", "[::1]")
+    assert names_of("127.0.0.9") == ("localhost", "127.0.0.1", "[::1]", "127.0.0.9")
+    assert names_of("::1") == ("localhost", "127.0.0.1", "[::1]")
+    assert names_of("0.0.0.0") == names_of("192.0.2.1") == names_of("models.example") == ()

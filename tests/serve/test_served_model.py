@@ -1,0 +1,146 @@
+"""What the server finds out about a model when it loads it, and by which code a request is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kuiperinfer
+from kuiperinfer.errors import InputError
+from kuiperinfer.serve import Options
+from kuiperinfer.serve.refusals import Refusal
+from kuiperinfer.serve.served_model import ServedModel
+from tests.serve import models
+from tests.small_models import CONVOLUTION, write_model
+
+
+def served(folder: Path, text: str, *, warm: bool = True, max_batch: int = 8, exact: bool = True) -> ServedModel:
+    options = Options(threads=1, max_batch=max_batch, exact=exact)
+    made = ServedModel("net", "1", kuiperinfer.load(write_model(folder, text)), options)
+    if warm:
+        made.warm_up()
+    return made
+
+
+def declared(model: ServedModel) -> list[list[int]]:
+    return [tensor["shape"] for tensor in model.metadata(["1"])["inputs"]]
+
+
+def test_rows_that_are_the_same_in_any_batch_are_joined(tmp_path: Path) -> None:
+    model = served(tmp_path, models.ROWS)
+    assert model.joins
+    assert declared(model) == [[-1, 3]]
+    lanes = {model.lane(((count, 3),)) for count in (1, 2, 7, 100)}
+    assert len(lanes) == 1
+    (lane,) = lanes
+    assert lane is not None
+    assert lane.most_rows == 8
+    x = np.arange(39, dtype=np.float32).reshape(13, 3)
+    np.testing.assert_array_equal(lane.run([x])[0], 2 * x + 1)  # 8, 4 and 1 rows
+
+
+def test_rows_that_look_at_each_other_are_not_joined(tmp_path: Path) -> None:
+    model = served(tmp_path, models.CENTRED)
+    assert not model.joins
+    assert not model.rows_are_free
+    assert declared(model) == [[1, 3]]
+    with pytest.raises(Refusal, match=r"input 'x': expected shape \[1, 3\], -1 for any, found \[2, 3\]"):
+        model.check_shapes([(model.model.inputs[0], (2, 3))])
+
+
+def test_a_number_of_rows_that_the_file_fixes(tmp_path: Path) -> None:
+    model = served(tmp_path, models.FIXED)
+    assert not model.joins
+    assert declared(model) == [[1, 4]]
+    lane = model.lane(((1, 4),))
+    assert lane is not None
+    assert lane.most_rows == 1
+    assert lane.run([np.array([[1, 2, 3, 4]], np.float32)])[0].tolist() == [[[1, 2], [3, 4]]]
+
+
+def test_bits_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that differ in their last bits in a batch are joined only if that is asked for."""
+    compile_really = ServedModel._compile
+
+    def compile_with_an_error(self: ServedModel, shapes: tuple[tuple[int, ...], ...]) -> object:
+        run = compile_really(self, shapes)
+        factor = np.float32(1 + 1e-6 * (shapes[0][0] > 2))
+        return lambda inputs: [output * factor for output in run(inputs)]
+
+    monkeypatch.setattr(ServedModel, "_compile", compile_with_an_error)
+    exact, close = served(tmp_path / "a", models.ROWS), served(tmp_path / "b", models.ROWS, exact=False)
+    assert (exact.joins, exact.rows_are_free) == (False, True)
+    assert declared(exact) == [[-1, 3]]  # several rows in one request: run alone, as the model itself would
+    assert exact.lane(((2, 3),)) is None
+    assert exact.compile_lane(((2, 3),)).most_rows == 1
+    assert (close.joins, close.rows_are_free) == (True, True)
+
+
+def test_no_batches_if_none_are_wanted(tmp_path: Path) -> None:
+    model = served(tmp_path, models.ROWS, max_batch=1)
+    assert not model.joins
+    assert declared(model) == [[-1, 3]]
+
+
+def test_batches_that_are_no_power_of_two(tmp_path: Path) -> None:
+    lane = served(tmp_path, models.ROWS, max_batch=6).lane(((1, 3),))
+    assert lane is not None
+    assert lane.most_rows == 6
+    x = np.arange(18, dtype=np.float32).reshape(6, 3)
+    np.testing.assert_array_equal(lane.run([x])[0], 2 * x + 1)
+
+
+def test_two_inputs_have_the_same_number_of_rows(tmp_path: Path) -> None:
+    model = served(tmp_path, models.PAIR)
+    assert model.joins
+    left, right = model.model.inputs
+    model.check_shapes([(left, (2, 3)), (right, (2, 3))])
+    with pytest.raises(Refusal, match="the first dimension of all inputs must be the same"):
+        model.check_shapes([(left, (2, 3)), (right, (1, 3))])
+    with pytest.raises(Refusal, match="and at least 1"):
+        model.check_shapes([(left, (0, 3)), (right, (0, 3))])
+
+
+def test_indices(tmp_path: Path) -> None:
+    model = served(tmp_path, models.LOOK_UP)
+    assert model.joins
+
+
+def test_free_dimensions_are_compiled_for_when_they_are_seen(tmp_path: Path) -> None:
+    model = served(tmp_path, models.FREE)
+    assert declared(model) == [[-1, -1]]
+    assert model.lane(((2, 5),)) is None
+    lane = model.compile_lane(((2, 5),))
+    model.keep_lane(((2, 5),), lane)
+    assert model.lane(((2, 5),)) is lane
+    assert lane.run([np.zeros((2, 5), np.float32)])[0].tolist() == [[1] * 5] * 2
+
+
+def test_lanes_of_rare_shapes_are_forgotten(tmp_path: Path) -> None:
+    model = served(tmp_path, models.FREE)
+    with kuiperinfer.settings(max_plans=2):
+        for columns in (1, 2, 3):
+            if columns == 3:
+                assert model.lane(((1, 1),)) is not None  # used again, so the other one goes
+            model.keep_lane(((1, columns),), model.compile_lane(((1, columns),)))
+    assert [model.lane(((1, columns),)) is None for columns in (1, 2, 3)] == [False, True, False]
+
+
+def test_pictures_of_any_size(tmp_path: Path) -> None:
+    model = served(tmp_path, CONVOLUTION)
+    assert declared(model) == [[1, 3, -1, -1]]
+
+
+def test_complex_numbers_cannot_be_served(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the protocol has no datatype for c64"):
+        served(tmp_path, models.COMPLEX)
+
+
+def test_the_reference_engine(tmp_path: Path) -> None:
+    with kuiperinfer.settings(engine="reference"):
+        model = served(tmp_path, models.ROWS)
+    lane = model.lane(((1, 3),))
+    assert lane is not None
+    assert lane.run([np.ones((3, 3), np.float32)])[0].tolist() == [[3] * 3] * 3
