@@ -58,7 +58,7 @@ def command(
     from ..errors import UnsupportedOperatorError
     from .check import report_unsupported
 
-    save = (source.parent if output is None else output) / _name_of(source)
+    save = (source.parent if output is None else output) / name_of(source)
     start = time.perf_counter()
     try:
         conversion = convert_file(
@@ -78,10 +78,10 @@ def command(
     return 0 if all(verified.ok for verified in conversion.verified) else 1
 
 
-def _name_of(source: Path) -> str:
+def name_of(source: Path) -> str:
     """The file's name without the endings of models; ``yolov8n.torchscript.pt`` has two."""
     name = source.name
-    while name.lower().endswith(_ENDINGS) and Path(name).stem:
+    while name.lower().endswith(_ENDINGS) and Path(name).stem != name:
         name = Path(name).stem
     return name
 
