@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     )
     from .layers import Layer, register, unregister
     from .runtime import Model, ValueInfo, load
-    from .tensor import Tensor
+    from .tensor import Tensor, data, init, nn, optim
+    from .tensor.export import export
 
 __all__ = [
     "load",
@@ -51,6 +52,11 @@ __all__ = [
     "DType",
     "TensorSpec",
     "Tensor",
+    "nn",
+    "optim",
+    "init",
+    "data",
+    "export",
     "dtypes",
     "pnnx",
     "tensor",
@@ -91,15 +97,18 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "runtime": ("Model", "ValueInfo", "load"),
     "convert": ("from_onnx", "from_torch"),
     "tensor": ("Tensor",),
+    "tensor.export": ("export",),
     "vision": (),
     "batch": (),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+# Modules within a room that stand beside the rooms: `from kuiperinfer import nn, optim`.
+_MODULES = {name: f"tensor.{name}" for name in ("nn", "optim", "init", "data")}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f".{name}", __name__)
+    if name in _ROOMS or name in _MODULES:
+        return importlib.import_module(f".{_MODULES.get(name, name)}", __name__)
     if name not in _ROOM_OF:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = getattr(importlib.import_module(f".{_ROOM_OF[name]}", __name__), name)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dtypes import Array
 from ...errors import InputError
-from ..creation import from_numpy
+from ..interchange import from_numpy
 from ..tensor import Tensor
 from .samples import Samples
 
