@@ -8,6 +8,10 @@ x.T[0], x.view(4), x.numpy()
 from __future__ import annotations
 
 from .tensor import Tensor as Tensor  # isort: skip  (the function `tensor` takes the place of the module's name)
+from . import functional as functional
+from .autograd import enable_grad as enable_grad
+from .autograd import grad as grad
+from .autograd import no_grad as no_grad
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import empty as empty
