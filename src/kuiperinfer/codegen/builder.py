@@ -67,7 +67,7 @@ class Code:
 
     def index(self, value: Index) -> ir.Value:
         """An index as an i64 value."""
-        return ir.Constant(I64, value) if isinstance(value, int) else value
+        return _index_constant(value) if isinstance(value, int) else value
 
     def add(self, a: Index, b: Index) -> Index:
         """a + b"""
@@ -198,10 +198,8 @@ class Code:
 
     def broadcast(self, scalar: ir.Value) -> Vector:
         """A scalar in every lane."""
-        kind = ir.VectorType(scalar.type, self.target.lanes)
-        first = self.builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.VectorType(I32, self.target.lanes), None)
-        return self.builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+        undefined, zero, zeros = _for_broadcast(scalar.type, self.target.lanes)
+        return self.builder.shuffle_vector(self.builder.insert_element(undefined, scalar, zero), undefined, zeros)
 
     def load_splat(self, pointer: ir.Value) -> Vector:
         """One float of memory in every lane."""
@@ -363,6 +361,18 @@ class Code:
 def splat_constant(element: ir.Type, lanes: int, number: float) -> ir.Constant:
     """A vector with a number in every lane. Made once: LLVM's text of it is long."""
     return _splat_constant(element, lanes, number, math.copysign(1.0, number))
+
+
+@functools.lru_cache(maxsize=4096)
+def _index_constant(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+@functools.cache
+def _for_broadcast(element: ir.Type, lanes: int) -> tuple[ir.Constant, ir.Constant, ir.Constant]:
+    """An undefined vector, 0, and a vector of zeros."""
+    zeros = ir.Constant(ir.VectorType(I32, lanes), None)
+    return ir.Constant(ir.VectorType(element, lanes), ir.Undefined), ir.Constant(I32, 0), zeros
 
 
 @functools.lru_cache(maxsize=4096)

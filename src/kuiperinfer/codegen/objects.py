@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +21,11 @@ _LOCK = threading.RLock()
 _MANY_REGISTERS = 32  # enough for all addresses of a loop
 
 
+@functools.cache
+def _machine(target: Target) -> Any:
+    return target.machine()
+
+
 def compile_module(module: ir.Module | str, target: Target) -> bytes:
     """A relocatable object file for a module. No IR passes run: kernels come unrolled and in SSA form.
 
@@ -30,7 +36,7 @@ def compile_module(module: ir.Module | str, target: Target) -> bytes:
             parsed = llvm().parse_assembly(str(module))
             parsed.verify()
             with _loop_strength_reduction(target.registers < _MANY_REGISTERS):
-                return bytes(target.machine().emit_object(parsed))
+                return bytes(_machine(target).emit_object(parsed))
         except RuntimeError as error:
             raise CompileError(f"LLVM refuses the module: {error}") from error
 
@@ -41,7 +47,7 @@ def assembly_of(module: ir.Module | str, target: Target) -> str:
         parsed = llvm().parse_assembly(str(module))
         parsed.verify()
         with _loop_strength_reduction(target.registers < _MANY_REGISTERS):
-            return str(target.machine().emit_assembly(parsed))
+            return str(_machine(target).emit_assembly(parsed))
 
 
 @contextlib.contextmanager
