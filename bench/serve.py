@@ -210,7 +210,7 @@ def load(
 @contextmanager
 def server(*options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """A server of the bundled classifier that is ready: its port and its process."""
-    command = [sys.executable, "-m", "kuiperinfer", "serve", "--port", "0", *options]
+    command = [sys.executable, "-m", "kuiperinfer", "serve", str(bundled.MODEL), "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -49,11 +49,24 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def classifier() -> Iterator[Running]:
-    options = Options(threads=1, workers=1, max_batch=1)
-    running = Running(Service({bundled.MODEL_NAME: bundled.MODEL}, options=options))
-    yield running
-    running.stop()
+def start_bundled() -> Iterator[Callable[[str], Running]]:
+    """A server of the bundled model for a job."""
+    started: dict[str, Running] = {}
+
+    def start(job: str) -> Running:
+        if job not in started:
+            options = Options(threads=1, workers=1, max_batch=1)
+            started[job] = Running(Service({bundled.MODELS[job]: bundled.MODEL_FILES[job]}, options=options))
+        return started[job]
+
+    yield start
+    for running in started.values():
+        running.stop()
+
+
+@pytest.fixture
+def classifier(start_bundled: Callable[[str], Running]) -> Running:
+    return start_bundled("classify")
 
 
 def open_page(browser: Any, running: Running, size: tuple[int, int] = DESK) -> None:
@@ -113,6 +126,24 @@ def test_the_example(browser: Any, classifier: Running, name: str, size: tuple[i
     assert bars[0] > 10
     wait(browser, lambda: browser.find_element(By.CSS_SELECTOR, '[data-figure="median"]').text.endswith("s"))
     check(browser, f"example_{name}")
+
+
+@pytest.mark.parametrize(("job", "label"), [("detect", "face"), ("segment", "pupil")])
+@pytest.mark.parametrize(("name", "size"), [("desk", DESK), ("phone", PHONE)])
+def test_boxes_and_masks(
+    browser: Any, start_bundled: Callable[[str], Running], job: str, label: str, name: str, size: tuple[int, int]
+) -> None:
+    open_page(browser, start_bundled(job), size)
+    browser.find_element(By.CSS_SELECTOR, ".example").click()
+    wait(browser, lambda: classes(browser))
+    assert classes(browser) == [label]
+    coloured = """
+        const canvas = document.querySelector("canvas"), pixels = canvas.getContext("2d")
+            .getImageData(0, 0, canvas.width, canvas.height).data;
+        return [canvas.width, canvas.height, pixels.filter((value, at) => at % 4 == 3 && value > 0).length];"""
+    width, height, count = browser.execute_script(coloured)
+    assert 0.001 < count / (width * height) < 0.5
+    check(browser, f"{job}_{name}")
 
 
 def test_a_chosen_file_and_a_broken_one(browser: Any, classifier: Running, tmp_path: Path) -> None:

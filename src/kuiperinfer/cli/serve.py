@@ -65,8 +65,8 @@ def command(
 ) -> int:
     """Serve models over HTTP with the Open Inference Protocol, and a page at /.
 
-    Without MODEL and --repository, the bundled MobileNetV2 is served. The first Ctrl-C (or SIGTERM) lets the server answer what
-    it has accepted, the second ends it at once.
+    Without MODEL and --repository, the bundled models for pictures are served. The first Ctrl-C (or SIGTERM) lets the server
+    answer what it has accepted, the second ends it at once.
     """
     require_extra("serve", "kuiper serve")
     from ..serve import Limits, Options, Service, bind, serve
@@ -93,7 +93,7 @@ def command(
     )
     files = named_models(models)
     if not files and repository is None:
-        files = {bundled.MODEL_NAME: bundled.MODEL}
+        files = {bundled.MODELS[job]: bundled.MODEL_FILES[job] for job in ("classify", "detect", "segment")}
     with bind(host, port) as bound:
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"http://{shown}:{bound.getsockname()[1]}/  (Ctrl-C ends it)")

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -216,6 +217,10 @@ class Catalogue:
 def _load(name: str, version: str, path: Path, options: Options) -> ServedModel:
     model = ServedModel(name, version, load(path), options)
     model.warm_up()
+    if find_spec("PIL") is not None:
+        from .pictures import job_of
+
+        model.job = job_of(model.model, path)
     joins = f", batches of up to {options.max_batch}" if model.joins else ""
     log.info("loaded %s version %s%s", name, version, joins)
     return model

@@ -15,7 +15,7 @@ class Limits:
     body_bytes: int = 64 << 20
     json_bytes: int = 8 << 20  # of a body; larger tensors are sent in the binary form
     elements: int = 1 << 24  # of one tensor
-    pixels: int = 64_000_000  # of one picture
+    pixels: int = 50_000_000  # of one picture
     bytes_in_flight: int = 512 << 20  # of all bodies that are read or wait
     waiting: int = 256  # requests in the queue
     connections: int = 1024

@@ -41,6 +41,7 @@ class ServedModel:
                 datatype_name(info.dtype)
         self.rows_are_free = False  # whether the first dimension may be any, and its rows do not look at each other
         self.joins = False  # whether requests are run together
+        self.job: Any = None  # what it does with pictures, if it does and the extra for pictures is there
         self._row_lane: Lane | None = None
         self._row_shapes: Shapes | None = None
         self._lanes: OrderedDict[Shapes, Lane] = OrderedDict()

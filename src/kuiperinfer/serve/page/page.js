@@ -2,7 +2,7 @@
 // The page: figures of the loaded models, asked for again and again while somebody looks, and pictures to try.
 
 const REFRESH = 2000; // milliseconds
-const COLOURS = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#808000"];
+const MOST_PIXELS = 4096; // of a side of what is drawn over a picture
 const cards = new Map(); // "name version" -> its article
 let token = "";
 
@@ -99,7 +99,7 @@ function preparePictures(card, model) {
     if (file) look(async () => file);
     input.value = ""; // so that the same file can be chosen again
   });
-  example.addEventListener("click", () => look(async () => (await fetch("/page/example.png")).blob()));
+  example.addEventListener("click", () => look(async () => (await fetch(`/page/example/${model.job}`)).blob()));
   drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
   drop.addEventListener("dragleave", () => drop.classList.remove("over"));
   drop.addEventListener("drop", (event) => {
@@ -129,10 +129,10 @@ async function showAnswer(card, data, answer) {
   figure.querySelector("figcaption").textContent =
     `${answer.width} × ${answer.height} pixels, ${seconds(answer.seconds)}, of which the model took ${seconds(answer.model_seconds)}`;
   figure.hidden = false;
-  draw(figure.querySelector("canvas"), answer);
-  const rows = answer.classes || answer.boxes || [];
-  card.querySelector(".results").replaceChildren(...rows.map((row) => resultRow(row, answer.boxes)));
-  if (!rows.length && !answer.mask) showNothing(card);
+  await draw(figure.querySelector("canvas"), answer);
+  const rows = answer.classes || answer.boxes || answer.areas;
+  card.querySelector(".results").replaceChildren(...rows.map(resultRow));
+  if (!rows.length) showNothing(card);
 }
 
 function showNothing(card) {
@@ -141,7 +141,7 @@ function showNothing(card) {
   card.querySelector(".results").append(row);
 }
 
-function resultRow(row, boxes) {
+function resultRow(row) {
   const item = document.createElement("li");
   const [name, number, bar, filled] = ["b", "span", "div", "i"].map((tag) => document.createElement(tag));
   const share = row.probability ?? row.score ?? row.share;
@@ -149,32 +149,37 @@ function resultRow(row, boxes) {
   number.textContent = `${(share * 100).toFixed(1)} %`;
   bar.className = "bar";
   filled.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-  if (boxes) filled.style.background = colour(row.index);
+  if (row.colour) filled.style.background = row.colour;
   bar.append(filled);
   item.append(name, number, bar);
   return item;
 }
 
-function colour(index) {
-  return COLOURS[index % COLOURS.length];
-}
-
-// Boxes, in the picture's own pixels.
-function draw(canvas, answer) {
-  canvas.width = answer.width;
-  canvas.height = answer.height;
+// Boxes, in the picture's own pixels, or a mask.
+async function draw(canvas, answer) {
+  const scale = Math.min(1, MOST_PIXELS / Math.max(answer.width, answer.height)); // there are limits to a canvas
+  canvas.width = Math.round(answer.width * scale);
+  canvas.height = Math.round(answer.height * scale);
   const pen = canvas.getContext("2d");
+  if (answer.mask) {
+    const mask = new Image();
+    mask.src = answer.mask;
+    await mask.decode();
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(mask, 0, 0, canvas.width, canvas.height);
+  }
+  pen.scale(scale, scale);
   const unit = Math.max(answer.width, answer.height) / 400;
   pen.lineWidth = 2 * unit;
   pen.font = `${12 * unit}px system-ui, sans-serif`;
   pen.textBaseline = "top";
   for (const box of answer.boxes || []) {
     const [left, top, right, bottom] = box.box;
-    pen.strokeStyle = pen.fillStyle = colour(box.index);
+    pen.strokeStyle = pen.fillStyle = box.colour;
     pen.strokeRect(left, top, right - left, bottom - top);
     const text = `${box.label} ${(box.score * 100).toFixed(0)} %`;
     pen.fillRect(left, top, pen.measureText(text).width + 6 * unit, 16 * unit);
-    pen.fillStyle = "#fff";
+    pen.fillStyle = "#000";
     pen.fillText(text, left + 3 * unit, top + 2 * unit);
   }
 }

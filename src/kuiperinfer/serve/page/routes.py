@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 from starlette.requests import Request
@@ -17,25 +19,33 @@ from ..refusals import Refusal, not_found, status_of
 from ..served_model import ServedModel
 from ..service import Service
 
-_HERE = Path(__file__).resolve().parent
-_EXAMPLE = _HERE.parent.parent / "assets" / "chelsea.png"
+if TYPE_CHECKING:
+    from ..pictures import Pictures
 
-# Address -> file and content type: nothing else can be fetched.
-_FILES = {
-    "/": (_HERE / "index.html", "text/html; charset=utf-8"),
-    "/page/page.css": (_HERE / "page.css", "text/css; charset=utf-8"),
-    "/page/page.js": (_HERE / "page.js", "text/javascript; charset=utf-8"),
-    "/page/icon.svg": (_HERE / "icon.svg", "image/svg+xml"),
-    "/page/example.png": (_EXAMPLE, "image/png"),
+_HERE = Path(__file__).resolve().parent
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
 }
 
 
 def page_routes(service: Service) -> list[Route]:
     """The routes of the page over a service."""
+    files = {
+        "/": _HERE / "index.html",
+        **{f"/page/{name}": _HERE / name for name in ("page.css", "page.js", "icon.svg")},
+    }
+    if find_spec("PIL") is not None:
+        from ..pictures import EXAMPLES
+
+        files |= {f"/page/example/{job}": file for job, file in EXAMPLES.items()}
     page = _Page(service)
-    static = [_static_route(address, file.read_bytes(), kind) for address, (file, kind) in _FILES.items()]
     return [
-        *static,
+        *(_static_route(address, file.read_bytes(), _KINDS[file.suffix]) for address, file in files.items()),
         Route("/status", page.status, methods=["GET"]),
         Route("/pictures/{name}", page.picture, methods=["POST"]),
         Route("/pictures/{name}/versions/{version}", page.picture, methods=["POST"]),
@@ -52,11 +62,12 @@ def _static_route(address: str, content: bytes, kind: str) -> Route:
 class _Page:
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._pictures = None
-        if find_spec("PIL") is not None:
-            from ..pictures import Pictures
 
-            self._pictures = Pictures(service)
+    @cached_property
+    def _pictures(self) -> Pictures:
+        from ..pictures import Pictures
+
+        return Pictures(self.service)
 
     async def status(self, _: Request) -> Response:
         """The loaded models, how fast they answered lately, and what they do with pictures."""
@@ -70,27 +81,26 @@ class _Page:
         return Response(orjson.dumps(content), media_type="application/json")
 
     def _describe(self, model: ServedModel) -> dict[str, object]:
-        job = self._pictures.job(model) if self._pictures else None
-        return {
-            **model.metadata([model.version]),
-            "version": model.version,
-            "latency": self.service.metrics.recent(model.name, model.version).figures(),
-            "job": job.name if job else None,
-        }
+        job = None
+        if model.job is not None:
+            from ..pictures import name_of
+
+            job = name_of(model.job)
+        latency = self.service.metrics.recent(model.name, model.version).figures()
+        return {**model.metadata([model.version]), "version": model.version, "latency": latency, "job": job}
 
     async def picture(self, request: Request) -> Response:
         """What a model sees in the picture that is the request's body."""
         start = time.monotonic()
         model = self.service.catalogue.get(request.path_params["name"], request.path_params.get("version"))
-        job = self._pictures.job(model) if self._pictures else None
-        if self._pictures is None or job is None:
+        if model.job is None:
             raise not_found(f"model '{model.name}' is none for pictures, or Pillow is not installed here")
         status = 500
         try:
             async with self.service.bodies.read(request) as body:
                 if not body:
                     raise Refusal(400, "expected a picture in the body")
-                found = await self._pictures.look(job, model, bytes(body))
+                found = await self._pictures.look(model.job, model, bytes(body))
             status = 200
         except KuiperError as error:
             status = status_of(error)
