@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import SupportsIndex
@@ -49,12 +50,7 @@ class Shape(tuple[int, ...]):
 
     def row_major_strides(self) -> tuple[int, ...]:
         """How many elements lie between neighbours along each dimension when the last one runs fastest."""
-        strides = []
-        step = 1
-        for size in reversed(self):
-            strides.append(step)
-            step *= max(size, 1)
-        return tuple(reversed(strides))
+        return _row_major_strides(self)
 
     def __repr__(self) -> str:
         return tuple.__repr__(self)
@@ -69,3 +65,13 @@ class Shape(tuple[int, ...]):
         if any(size < 0 for size in shape):
             raise ShapeError(f"expected sizes of at least 0, found {shape!r}")
         return shape
+
+
+@functools.lru_cache(maxsize=4096)
+def _row_major_strides(shape: Shape) -> tuple[int, ...]:
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))

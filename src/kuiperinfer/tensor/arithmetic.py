@@ -12,19 +12,26 @@ from ..errors import DTypeError, InputError
 from . import autograd
 from .casting import as_dtype
 from .lazy import NUMBERS
-from .operation import apply, elementwise
+from .operation import Elementwise, apply, elementwise
 from .operations import product, reduction
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 
+_OPERANDS: set[type] = {*NUMBERS}  # what needs no conversion; kinds of tensors join when they are seen
+
+
 def _operand(value: Any) -> Any:
     """A value that an operator can take as a tensor or a number; None for others."""
-    if isinstance(value, (Arithmetic, *NUMBERS)):
-        return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Arithmetic):
+        _OPERANDS.add(type(value))
+        return value
+    for number in NUMBERS:
+        if isinstance(value, number):  # of a class of its own
+            return number(value)
     if isinstance(value, np.ndarray):
         from .tensor import Tensor
 
@@ -38,11 +45,16 @@ def elementwise_call(function: str, *operands: Any) -> Any:
 
 
 def _binary(function: str, swap: bool = False) -> Any:
+    made: list[Elementwise] = []
+
     def method(self: Tensor, other: Any) -> Any:
-        operand = _operand(other)
-        if operand is None:
-            return NotImplemented
-        return elementwise_call(function, operand, self) if swap else elementwise_call(function, self, operand)
+        if type(other) not in _OPERANDS:
+            other = _operand(other)
+            if other is None:
+                return NotImplemented
+        if not made:
+            made.append(elementwise(function, 2))
+        return apply(made[0], other, self) if swap else apply(made[0], self, other)
 
     return method
 

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, narrow
 from ..errors import GradientError, ShapeError
 from ..memory.shape import Shape
 from ..memory.storage import Storage
 from . import lazy
-from .indexing import as_numpy_index
 from .lazy import alias
 from .recording import note
 from .sums import sum_over
@@ -237,7 +236,12 @@ def attach(result: Tensor, name: str, inputs: Sequence[Any], function: Any, *val
 
 def wanted(*inputs: Any) -> bool:
     """Whether an operation on these inputs has to be recorded."""
-    return _enabled.get() and any(hasattr(one, "grad_fn") and wants_gradient(one) for one in inputs)
+    if not _enabled.get():
+        return False
+    for one in inputs:
+        if type(one) not in lazy.NUMBER_TYPES and one is not None and wants_gradient(one):
+            return True
+    return False
 
 
 # ------------------------------------------------------------------------------------------- backward
@@ -313,8 +317,7 @@ def _first_gradient(tensor: Tensor, gradient: Any) -> Tensor:
                 f"backward() of a tensor of shape {tensor._shape} needs a gradient of this shape as an argument; "
                 "only one element has the gradient 1 by itself"
             )
-        ones = Tensor.empty_contiguous(tensor._shape, tensor._dtype)
-        return ones.fill_(1)
+        return wrap(narrow(np.ones(tensor._shape, np.float32), tensor._dtype))
     if not isinstance(gradient, Tensor):
         gradient = Tensor(gradient, tensor._dtype)
     if gradient._shape != tensor._shape:
@@ -522,7 +525,7 @@ def _copy_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
 def _gather_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
     layout, items = node.values
     whole = layout.zeros()
-    np.add.at(whole.array, as_numpy_index(items), gradient.array)
+    np.add.at(whole.array, items, gradient.array)
     return [whole]
 
 
@@ -558,7 +561,7 @@ def _write_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
     whole = layout.zeros()
     lazy.write(whole, gradient)
     part = layout.part(whole, view)
-    place = ... if items is None else as_numpy_index(items)
+    place = ... if items is None else items
     written = wrap(np.array(part.array[place]))
     part.array[place] = 0
     return [whole, sum_to(written, shape, dtype)]

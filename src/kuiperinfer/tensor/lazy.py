@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Value: TypeAlias = "Tensor | Scalar"
 
 NUMBERS = (bool, int, float, complex)
+NUMBER_TYPES = frozenset(NUMBERS)
 _MOST_CALLS = 32  # functions of one loop: longer chains are evaluated in pieces
 _MOST_COPIES = 2  # loops into which a shared operand is taken before it is evaluated by itself
 _MOST_PROGRAMS = 4096
@@ -38,6 +39,7 @@ class Pending:
 
     __slots__ = (
         "__weakref__",
+        "array",
         "calls",
         "copies",
         "dtype",
@@ -51,7 +53,7 @@ class Pending:
         "uses",
     )
 
-    def __init__(self, loop: FusedLoop, operands: tuple[Any, ...], shape: Shape, dtype: DType, calls: int) -> None:
+    def __init__(self, loop: FusedLoop, operands: Sequence[Any], shape: Shape, dtype: DType, calls: int) -> None:
         self.loop = loop
         self.operands = operands  # numbers, tensors with a storage, and other pending values
         self.shape = shape
@@ -59,6 +61,7 @@ class Pending:
         self.calls = calls  # functions of the expression, those of pending operands included
         self.uses = 0  # expressions that have this as an operand
         self.copies = 0  # loops that calculated this on the way
+        self.array: Array | None = None  # the elements, once they are in the storage
         self.storage: Storage | None = None
         self.readers: Readers | None = None
         self.handle: weakref.ref[Tensor] | None = None  # the tensor that shows this value, for as long as it lives
@@ -67,6 +70,7 @@ class Pending:
     def realize(self, tensor: Tensor) -> None:
         """Gives a tensor that shows this value its storage."""
         tensor._storage = self.evaluate()
+        tensor._array = self.array
         tensor._pending = None
 
     def evaluate(self) -> Storage:
@@ -104,53 +108,56 @@ class Readers:
 # ------------------------------------------------------------------------------------------- putting off
 
 
-def kind(value: Value) -> Kind:
-    """What the dtype of a result hangs on; see `fused`."""
-    return type(value) if isinstance(value, NUMBERS) else (value._dtype, bool(value._shape))
-
-
 def defer(loop: FusedLoop, *operands: Value) -> Tensor:
     """The value of an expression with one result; shape and dtype are found, and errors in them raised, at once."""
-    dtype = loop.dtypes(tuple(map(kind, operands)))[0]
-    shape: Shape | None = None
     first: Any = None
+    shape: Any = None
     calls = loop.calls
+    kinds: list[Kind] = []
     given: list[Any] = []
     for operand in operands:
-        if isinstance(operand, NUMBERS):
+        if type(operand) in NUMBER_TYPES:
+            kinds.append(type(operand))
             given.append(operand)
             continue
-        first = operand
-        if shape is None or shape == operand._shape:
-            shape = operand._shape
+        one = cast("Tensor", operand)
+        kinds.append((one._dtype, bool(one._shape)))
+        if shape is None:
+            first, shape = one, one._shape
+        elif shape != one._shape:
+            shape = Shape(broadcast_shapes(shape, one._shape))
+        value = one._pending
+        if value is None or value.storage is not None:
+            given.append(one)
         else:
-            shape = Shape(broadcast_shapes(shape, operand._shape))
-        pending = operand._pending
-        if pending is not None and pending.storage is None:
-            calls += pending.calls
-            given.append(pending)
-        else:
-            given.append(operand)
-    assert shape is not None, "an expression of numbers alone is no tensor"
+            calls += value.calls
+            given.append(value)
+    assert first is not None, "an expression of numbers alone is no tensor"
+    dtype = loop.dtypes(tuple(kinds))[0]
     if calls > _MOST_CALLS:
-        waiting = [one for one in given if isinstance(one, Pending)]
-        for one in sorted(waiting, key=lambda one: -one.calls):
-            if calls > _MOST_CALLS:
-                one.evaluate()
-                calls -= one.calls
+        calls = _shorten(given, calls)
         given = [_settled(operand) for operand in operands]
-    pending = Pending(loop, tuple(given), shape, dtype, calls)
+    pending = Pending(loop, given, shape, dtype, calls)
     for value in given:
-        if isinstance(value, Pending):
+        if type(value) is Pending:
             value.uses += 1
             if value.readers is None:
                 value.readers = Readers()
             value.readers.add(pending)
-        elif not isinstance(value, NUMBERS):
+        elif type(value) not in NUMBER_TYPES:
             _watch(pending, value.storage)
     tensor: Tensor = first.not_evaluated(pending, shape, dtype)
     pending.handle = weakref.ref(tensor)
     return tensor
+
+
+def _shorten(given: Sequence[Any], calls: int) -> int:
+    """Evaluates the longest of the operands until the expression is short enough; returns how long it is then."""
+    for one in sorted((one for one in given if type(one) is Pending), key=lambda one: -one.calls):
+        if calls > _MOST_CALLS:
+            one.evaluate()
+            calls -= one.calls
+    return calls
 
 
 def alias(tensor: Tensor) -> Tensor:
@@ -171,12 +178,13 @@ def _settled(operand: Value) -> Any:
 
 
 def _watch(pending: Pending, storage: Storage) -> None:
-    if storage.block.exposed:  # others may write it unseen
+    block = storage.block
+    if block.exposed:  # others may write it unseen
         pending.evaluate()
         return
-    if storage.block.readers is None:
-        storage.block.readers = Readers()
-    storage.block.readers.add(pending)
+    if block.readers is None:
+        block.readers = Readers()
+    block.readers.add(pending)
 
 
 # ------------------------------------------------------------------------------------------- evaluating
@@ -186,45 +194,45 @@ _programs: dict[Any, FusedLoop] = {}
 
 def evaluate(targets: Sequence[Pending], outputs: Sequence[Array] | None = None) -> None:
     """Evaluates values of one shape in one loop: into storages of their own, or into arrays, the values staying pending."""
-    order = _in_order(targets)
-    if any(target.storage is not None for target in targets):  # evaluated on the way, for another operand
-        _evaluate_rest(targets, outputs)
-        return
-    loop, operands = _gather(targets, order)
+    if len(targets) == 1 and not any(type(one) is Pending and one.storage is None for one in targets[0].operands):
+        loop, operands = targets[0].loop, [_value(one) for one in targets[0].operands]
+    else:
+        order = _in_order(targets)
+        if any(target.storage is not None for target in targets):  # evaluated on the way, for another operand
+            _evaluate_rest(targets, outputs)
+            return
+        loop, operands = _gather(targets, order)
     if outputs is not None:
         loop(operands, outputs)
         return
     storages = [Storage(target.shape.dsize * target.dtype.itemsize) for target in targets]
-    loop(
-        operands,
-        [
-            np.ndarray(target.shape, target.dtype.storage, storage.block.data)
-            for target, storage in zip(targets, storages, strict=True)
-        ],
-    )
-    for target, storage in zip(targets, storages, strict=True):
+    arrays = [
+        np.ndarray(target.shape, target.dtype.storage, storage.block.data)
+        for target, storage in zip(targets, storages, strict=True)
+    ]
+    loop(operands, arrays)
+    for target, storage, array in zip(targets, storages, arrays, strict=True):
         storage.block.readers, target.readers = target.readers, None
+        target.array = array
         target.storage = storage
         target.operands = ()
 
 
 def evaluate_together(tensors: Iterable[Tensor]) -> None:
     """Evaluates tensors; those of one shape in one loop, which reads what they have in common once."""
-    groups: dict[Shape, list[Pending]] = {}
+    groups: dict[Shape, dict[int, Pending]] = {}
     for tensor in tensors:
         pending = tensor._pending
         if pending is not None and pending.storage is None:
-            group = groups.setdefault(pending.shape, [])
-            if pending not in group:
-                group.append(pending)
+            groups.setdefault(pending.shape, {})[id(pending)] = pending
     for group in groups.values():
-        while group:
-            together = [group.pop(0)]
-            calls = together[0].calls
-            while group and calls + group[0].calls <= _MOST_CALLS:
-                calls += group[0].calls
-                together.append(group.pop(0))
-            evaluate(together)
+        together: list[Pending] = []
+        for pending in group.values():
+            if together and sum(one.calls for one in together) + pending.calls > _MOST_CALLS:
+                evaluate(together)
+                together = []
+            together.append(pending)
+        evaluate(together)
 
 
 def _evaluate_rest(targets: Sequence[Pending], outputs: Sequence[Array] | None) -> None:
@@ -235,38 +243,52 @@ def _evaluate_rest(targets: Sequence[Pending], outputs: Sequence[Array] | None) 
         )
     if outputs is not None:
         for number in set(range(len(targets))) - set(rest):
-            outputs[number][...] = _array(targets[number])
+            outputs[number][...] = _value(targets[number])
 
 
 def _gather(targets: Sequence[Pending], order: Sequence[Pending]) -> tuple[FusedLoop, list[Any]]:
     """The loop that calculates the targets from what has a storage, and its operands."""
     operands: list[Any] = []
     slots: dict[int, int] = {}  # by the id of a value: an operand's number, or ~number of a step
-    steps: list[Any] = []
-    for pending in order:
-        places = []
+    key: list[Any] = []  # loops and the numbers of their operands
+    for number, pending in enumerate(order):
+        key.append(pending.loop)
         for value in pending.operands:
             place = slots.get(id(value))
             if place is None:
                 place = slots[id(value)] = len(operands)
-                operands.append(value if isinstance(value, NUMBERS) else _array(value))
-            places.append(place)
-        slots[id(pending)] = ~len(steps)
-        steps.append((pending.loop, tuple(places)))
-    results = tuple(~slots[id(target)] for target in targets)
-    key = (tuple(steps), results)
-    loop = _programs.get(key)
+                operands.append(_value(value))
+            key.append(place)
+        slots[id(pending)] = ~number
+    key.extend(slots[id(target)] for target in targets)
+    known = tuple(key)
+    loop = _programs.get(known)
     if loop is None:
         if len(_programs) >= _MOST_PROGRAMS:
             _programs.clear()
-        loop = _programs[key] = _combine(steps, results)
+        loop = _programs[known] = _combine(known, len(targets))
     return loop, operands
 
 
-def _array(value: Any) -> Array:
-    if not isinstance(value, Pending):
-        return cast(Array, value.array)
-    return np.ndarray(value.shape, value.dtype.storage, value.evaluate().block.data)
+def _combine(key: Sequence[Any], targets: int) -> FusedLoop:
+    """One loop of several, as `_gather` lists them."""
+    trees: list[Expression] = []
+    words = list(key[: len(key) - targets])
+    while words:
+        loop = words.pop(0)
+        places = []
+        while words and isinstance(words[0], int):
+            places.append(words.pop(0))
+        trees.append(substitute(loop.trees[0], [Operand(p) if p >= 0 else trees[~p] for p in places]))
+    return fused(*(trees[~result] for result in key[len(key) - targets :]))
+
+
+def _value(value: Any) -> Any:
+    """An operand as a loop takes it: a number or an array."""
+    if type(value) is Pending:
+        value.evaluate()
+        return value.array
+    return value if type(value) in NUMBER_TYPES else value.array
 
 
 def _in_order(targets: Sequence[Pending]) -> list[Pending]:
@@ -275,33 +297,26 @@ def _in_order(targets: Sequence[Pending]) -> list[Pending]:
     Operands of another shape are evaluated by themselves, and so are those that were part of several loops already.
     """
     shape = targets[0].shape
-    wanted = set(map(id, targets))
     order: dict[int, Pending] = {}
-    waiting: list[tuple[Pending, bool]] = [(target, False) for target in targets]
+    waiting: list[Pending | None] = list(targets)  # None: what stands before it is ready
     while waiting:
-        pending, is_ready = waiting.pop()
-        if id(pending) in order:
-            continue
-        if is_ready:
+        pending = waiting.pop()
+        if pending is None:
+            pending = cast(Pending, waiting.pop())
             order[id(pending)] = pending
             pending.copies += 1
             continue
-        waiting.append((pending, True))
+        if id(pending) in order:
+            continue
+        waiting += (pending, None)
         for value in pending.operands:
-            if not isinstance(value, Pending) or value.storage is not None:
+            if type(value) is not Pending or value.storage is not None:
                 continue
-            if id(value) in wanted or (value.shape == shape and value.copies < _MOST_COPIES):
-                waiting.append((value, False))
+            if (value.shape == shape and value.copies < _MOST_COPIES) or value in targets:
+                waiting.append(value)
             else:
                 value.evaluate()
     return [pending for pending in order.values() if pending.storage is None]  # some were evaluated on the way
-
-
-def _combine(steps: Sequence[tuple[FusedLoop, tuple[int, ...]]], results: Sequence[int]) -> FusedLoop:
-    trees: list[Expression] = []
-    for loop, places in steps:
-        trees.append(substitute(loop.trees[0], [Operand(p) if p >= 0 else trees[~p] for p in places]))
-    return fused(*(trees[result] for result in results))
 
 
 # ------------------------------------------------------------------------------------------- writing in place

@@ -11,7 +11,7 @@ from ...dtypes import Array, dtype_of
 from ...errors import DTypeError, InputError, ShapeError, did_you_mean
 from ...expression import parse
 from ..operation import ArrayOperation, Composite, Context, Elementwise, elementwise
-from .layer import LayerOperation
+from .layer import LayerOperation, apply_layer
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -77,6 +77,27 @@ def _nll_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
 NLL = ArrayOperation("nll_loss", _nll, _nll_gradient)
 
 
+def _softmax_nll(context: Context, scores: Array, target: Array, weight: Array | None, **how: Any) -> Array:
+    axis = 0 if scores.ndim == 1 else 1
+    _, (logs,) = apply_layer("F.log_softmax", [scores], dim=axis)
+    loss = _nll(context, logs, target, weight, **how)
+    context.saved = logs, *context.saved
+    return loss
+
+
+def _softmax_nll_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
+    """The share of each target in the loss, times softmax minus one for the target's class."""
+    logs, axis, chosen, shares = context.saved
+    shares, chosen = np.expand_dims(shares * gradient, axis), np.expand_dims(chosen, axis)
+    result = np.exp(logs) * shares
+    np.put_along_axis(result, chosen, np.take_along_axis(result, chosen, axis) - shares, axis)
+    return [result, None, None]
+
+
+# In one piece, since every classifier's training ends in it.
+_SOFTMAX_NLL = ArrayOperation("cross_entropy", _softmax_nll, _softmax_nll_gradient)
+
+
 def _cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -87,12 +108,12 @@ def _cross_entropy(
     label_smoothing: float,
 ) -> Any:
     axis = 0 if input.ndim == 1 else 1
+    if target.dtype.kind != "float" and not label_smoothing:
+        return _SOFTMAX_NLL.run(input, target, weight, ignore_index=ignore_index, reduction=reduction)
     logs = LOG_SOFTMAX.run(input, dim=axis)
     if target.dtype.kind == "float":
         return _against_probabilities(logs, target, weight, axis, reduction, label_smoothing)
     hard = NLL.run(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
-    if not label_smoothing:
-        return hard
     classes = input.shape[axis]
     _, weights = _weights_of(target.array, None if weight is None else weight.array, classes, ignore_index, "f8")
     scales = np.ones(classes) if weight is None else weight.array
