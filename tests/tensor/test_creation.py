@@ -138,6 +138,12 @@ def test_integers_that_do_not_fit_are_refused(number: Any) -> None:
         kt.tensor(number, dtype="i8")
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, [1, 2**64]])
+def test_integers_beyond_64_bits_are_refused(number: Any) -> None:
+    with pytest.raises(DTypeError, match="integers outside of 64 bits do not fit any dtype"):
+        kt.tensor(number)
+
+
 def test_conversions_follow_torch() -> None:
     values = [1.9, -1.9, 0.0, 255.5]
     for dtype in (dtypes.i64, dtypes.bool_, dtypes.f16, dtypes.c64, dtypes.i8):

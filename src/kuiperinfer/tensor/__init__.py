@@ -25,6 +25,7 @@ from .creation import ones_like as ones_like
 from .creation import tensor as tensor
 from .creation import zeros as zeros
 from .creation import zeros_like as zeros_like
+from .csv import load_csv as load_csv
 from .interchange import from_dlpack as from_dlpack
 from .interchange import from_numpy as from_numpy
 from .printing import set_printoptions as set_printoptions

@@ -25,6 +25,13 @@ def array_of(data: Any, dtype: DType | None) -> Array:
         array = np.asarray(data)
     except ValueError as error:
         raise InputError(f"expected numbers in lists of equal lengths: {error}") from None
+    if (
+        array.dtype.kind in "uO"
+        and array.size
+        and _is_python(data)
+        and all(isinstance(one, (int, np.integer)) for one in array.flat)
+    ):
+        raise DTypeError("integers outside of 64 bits do not fit any dtype; expected numbers from -2**63 to 2**63 - 1")
     found = dtype_of(array)
     if dtype is None:
         dtype = found

@@ -1,4 +1,4 @@
-"""Indexing: integers, slices, None and `...` are one view; tensors, lists and masks gather, as in NumPy and PyTorch."""
+"""Indexing: integers, slices, None and `...` are one view; tensors, lists and masks gather from it, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from ..dtypes import Array
 from ..errors import InputError
-from ..memory.shape import Shape
 from .views import VIEWS, Geometry, select, slice_, unsqueeze
 
 
@@ -26,7 +25,7 @@ def _is_integer(item: Any) -> bool:
 
 def spread(items: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     """An index with `...` replaced by as many full slices as it stands for; one is put at the end where it is missing."""
-    used = sum(item is not None and item is not Ellipsis for item in items)
+    used = sum(_dimensions_used(item) for item in items)
     if used > ndim:
         raise InputError(f"too many indices: {used} for a tensor of {ndim} dimensions")
     ellipses = [place for place, item in enumerate(items) if item is Ellipsis]
@@ -34,6 +33,12 @@ def spread(items: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
         raise InputError("an index can have only one '...'")
     place = ellipses[0] if ellipses else len(items)
     return (*items[:place], *[slice(None)] * (ndim - used), *items[place + 1 :])
+
+
+def _dimensions_used(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype == np.bool_ else 1
 
 
 def index(geometry: Geometry, items: tuple[Any, ...]) -> Geometry:
@@ -55,30 +60,55 @@ def index(geometry: Geometry, items: tuple[Any, ...]) -> Geometry:
 VIEWS["index"] = index
 
 
-def gathering_index(items: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
-    """An index with tensors, lists or masks in it as NumPy takes it; `InputError` where it does not fit the shape."""
-    index = tuple(_as_array(item) if _gathers(item) else item for item in items)
-    shape_of_index(index, shape)
-    return index
+# ------------------------------------------------------------------------------------------- gathering
 
 
-def shape_of_index(index: tuple[Any, ...], shape: Shape) -> tuple[int, ...]:
-    """The shape of what an index for NumPy shows; `InputError` where it does not fit."""
+def divide(items: tuple[Any, ...], ndim: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """An index with arrays in it as a basic index, and an index of arrays and full slices for what that one shows.
+
+    Integers belong to the first, as in PyTorch; NumPy counts them as arrays.
+    """
+    arrays = tuple(item if is_basic((item,)) else _index_array(item) for item in items)
+    basic: list[Any] = []
+    gathering: list[Any] = []
+    for item in spread(arrays, ndim):
+        if isinstance(item, np.ndarray):
+            dimensions = _dimensions_used(item)
+            basic += [slice(None)] * dimensions or [None]
+            gathering.append(item if dimensions else item.reshape(1))
+        else:
+            basic.append(item)
+            if not _is_integer(item):
+                gathering.append(slice(None))
+    return tuple(basic), tuple(gathering)
+
+
+def _index_array(item: Any) -> Array:
+    """A copy, since what is recorded for gradients must not change."""
     try:
-        return np.broadcast_to(np.empty((), np.bool_), shape)[index].shape
-    except (IndexError, ValueError, TypeError) as error:
-        raise InputError(f"index does not fit shape {shape}: {error}") from None
+        array = np.array(item.array if hasattr(item, "writable_array") else item)
+    except ValueError as error:
+        raise InputError(f"an index of lists needs lists of equal lengths: {error}") from None
+    if not array.size and array.dtype.kind == "f":  # an empty list
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        raise InputError(f"an index is made of integers, slices, None, ... or bools; found {item!r}")
+    return array
 
 
-def _gathers(item: Any) -> bool:
-    return not (item is None or item is Ellipsis or isinstance(item, slice))
+def gathered(array: Array, gathering: tuple[Any, ...]) -> Array:
+    """The elements at an index of arrays; `InputError` where it does not fit."""
+    try:
+        return array[gathering]
+    except IndexError as error:
+        raise InputError(f"index does not fit shape {array.shape}: {error}") from None
 
 
-def _as_array(item: Any) -> Array:
-    array = np.array(item.array if hasattr(item, "writable_array") else item)
-    return array.astype(np.int64) if not array.size and array.dtype.kind == "f" else array  # an empty list
+def shape_of_gathered(shape: tuple[int, ...], gathering: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of what `gathered` gives."""
+    return gathered(np.broadcast_to(np.empty((), np.bool_), shape), gathering).shape
 
 
 def as_numpy_index(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An index that was made for NumPy already, or one with tensors in it."""
-    return tuple(_as_array(item) if _gathers(item) else item for item in items)
+    """An index of arrays is one for NumPy as it is."""
+    return items

@@ -14,11 +14,12 @@ from ..memory.storage import Storage
 from . import autograd, indexing, lazy, views
 from .arithmetic import Arithmetic
 from .casting import CastMethods, DTypeLike, as_dtype
+from .course import CourseMethods
 from .view_methods import ViewMethods
 from .views import Geometry
 
 
-class Tensor(Arithmetic, ViewMethods, CastMethods):
+class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
     """Elements of one dtype in a storage that other tensors may share.
 
     `strides` and `offset` count elements, as PyTorch's do. A tensor may be the result of arithmetic that is not evaluated
@@ -279,11 +280,12 @@ class Tensor(Arithmetic, ViewMethods, CastMethods):
         items = key if isinstance(key, tuple) else (key,)
         if indexing.is_basic(items):
             return self._view("index", items)
-        index = indexing.gathering_index(items, self._shape)
-        values = self.array[index]
+        basic, gathering = indexing.divide(items, len(self._shape))
+        view = self._view("index", basic)
+        values = indexing.gathered(view.array, gathering)
         result = Tensor.empty_contiguous(Shape(values.shape), self._dtype)
         result.array[...] = values
-        autograd.record_copy(self, result, "gather", index)
+        autograd.record_copy(view, result, "gather", gathering)
         return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -291,12 +293,13 @@ class Tensor(Arithmetic, ViewMethods, CastMethods):
         if indexing.is_basic(items):
             self._view("index", items).copy_(value)
             return
-        index = indexing.gathering_index(items, self._shape)
+        basic, gathering = indexing.divide(items, len(self._shape))
+        view = self._view("index", basic)
         source = value if isinstance(value, Tensor) else Tensor(value, self._dtype)
         values = cast(source.array, self._dtype)
-        _expect_fitting(values.shape, indexing.shape_of_index(index, self._shape))
-        autograd.record_write(self, "scatter", source, index)
-        self.writable_array()[index] = values
+        _expect_fitting(values.shape, indexing.shape_of_gathered(view._shape, gathering))
+        autograd.record_write(view, "scatter", source, gathering)
+        view.writable_array()[gathering] = values
 
     def __len__(self) -> int:
         if not self._shape:
@@ -335,6 +338,8 @@ class Tensor(Arithmetic, ViewMethods, CastMethods):
         """Takes the values of a tensor, an array or a number, broadcast to the shape and converted to the dtype."""
         if not isinstance(source, Tensor):
             source = Tensor(source, self._dtype)
+        if source._storage is self._storage is not None and source._geometry() == self._geometry():
+            return self  # what `x[0] += 1` ends with
         _expect_fitting(source._shape, self._shape)
         autograd.record_write(self, "copy_", source)
         lazy.write(self, source)

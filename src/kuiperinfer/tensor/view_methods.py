@@ -167,8 +167,14 @@ class ViewMethods:
         """The same memory in the shape of another tensor."""
         return self.view(other.shape)
 
-    def reshape(self, *sizes: Any) -> Tensor:
-        """The elements in another shape: a view where strides can express it, otherwise a copy."""
+    def reshape(self, *sizes: Any, row_major: bool = True) -> Tensor:
+        """The elements in another shape: a view where strides can express it, otherwise a copy.
+
+        `row_major=False` reads and fills the matrices of the last two dimensions column by column, as the course does.
+        """
+        if not row_major:
+            wanted = sizes_of(sizes)
+            return _by_columns(_by_columns(self).reshape(*wanted[:-2], *wanted[:-3:-1]))
         target = views.resolve_sizes(self._shape, sizes_of(sizes), "reshape")
         if views.view_strides(self._geometry(), target) is None:
             return self.clone().view(target)
@@ -178,15 +184,33 @@ class ViewMethods:
         """The elements in the shape of another tensor."""
         return self.reshape(other.shape)
 
+    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, row_major: bool = True) -> Tensor:
+        """The dimensions from `start_dim` to `end_dim` as one. (A, B, …, Z) -> (A · B · … · Z)
+
+        `row_major=False` reads the matrices of the last two dimensions column by column, as the course does.
+        """
+        first, last = self._shape.dimension(start_dim), self._shape.dimension(end_dim)
+        if first > last:
+            raise ShapeError(f"flatten: dimension {start_dim} comes after dimension {end_dim} in shape {self._shape}")
+        if not row_major:
+            return _by_columns(self).flatten(start_dim, end_dim)
+        return self.reshape(*self._shape[:first], self._shape.subsize(first, last + 1), *self._shape[last + 1 :])
+
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
-        return self.reshape(-1) if self._shape.dsize else self.reshape(0)
+        return self.flatten()
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
         """One dimension seen as several."""
         dim = self._shape.dimension(dim)
         inner = views.resolve_sizes(Shape((self._size(dim, "unflatten"),)), sizes, "unflatten")
         return self.view(*self._shape[:dim], *inner, *self._shape[dim + 1 :])
+
+
+def _by_columns(tensor: Any) -> Tensor:
+    """Matrices with rows and columns exchanged; a vector stays."""
+    result: Tensor = tensor.mT if tensor.ndim >= 2 else tensor
+    return result
 
 
 def range_of(shape: Shape) -> tuple[int, ...]:
