@@ -28,3 +28,13 @@ def test_memory_lives_as_long_as_its_arrays() -> None:
     gc.collect()
     others = [np.zeros(_CHUNK, np.uint8) for _ in range(3)]
     assert (array == 7).all() and not any(np.shares_memory(array, other) for other in others)
+
+
+def test_what_is_given_back_is_handed_out_again() -> None:
+    pool = Pool()
+    first, second = pool.take((10,), np.float32), pool.take((20,), np.float32)
+    pool.give_back(second)
+    third = pool.take((30,), np.float32)
+    assert third.ctypes.data == second.ctypes.data and not np.shares_memory(first, third)
+    pool.give_back(pool.take((_CHUNK,), np.uint8))  # has memory of its own
+    assert not np.shares_memory(third, pool.take((1,), np.uint8))

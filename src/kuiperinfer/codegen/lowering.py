@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -23,8 +24,8 @@ from ..graph import UNKNOWN, RuntimeOperand, RuntimeOperator
 from ..layers import Layer
 from ..layers.binding import FromAttribute, FromInput
 from ..layers.shape import Flatten, Reshape, Squeeze, Unflatten, Unsqueeze
-from ..memory.pool import Pool
 from ..passes.fused import Fused
+from .constants import Constants
 from .homes import Buffer as Buffer
 from .homes import Home as Home
 from .homes import Image as Image
@@ -144,6 +145,7 @@ class Lowering:
     target: Target
     exact: bool = False
     slice_planner: Callable[[Lowering], dict[RuntimeOperand, tuple[RuntimeOperand, int]]] | None = None
+    constants: Constants = field(default_factory=Constants)
     homes: dict[RuntimeOperand, Home] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     is_image: dict[RuntimeOperand, bool] = field(default_factory=dict)
@@ -153,7 +155,7 @@ class Lowering:
     output_numbers: dict[RuntimeOperand, int] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
     operator: RuntimeOperator | None = None
-    _pool: Pool = field(default_factory=Pool)
+    _packed: Counter[str] = field(default_factory=Counter)
     _cats: dict[RuntimeOperand, Image] = field(default_factory=dict)
     _cat_rows: dict[RuntimeOperand, Ref] = field(default_factory=dict)
 
@@ -531,8 +533,9 @@ class Lowering:
 
     def packed(self, shape: tuple[int, ...], fill: Callable[[Array], None], dtype: Any = np.float32) -> Ref:
         """Constant memory that `fill` writes, such as weights in the order in which a kernel reads them."""
-        data = self._pool.take(shape, dtype)
-        fill(data)
+        name = self.operator.name if self.operator is not None else ""
+        self._packed[name] += 1
+        data = self.constants.pack(name, self._packed[name], shape, dtype, fill)
         return Ref(Buffer(Place.CONSTANT, data.nbytes, data=data))
 
     def temporary(self, nbytes: int) -> Ref:

@@ -33,3 +33,9 @@ class Pool:
         array: Array = np.ndarray(tuple(shape), element, buffer=self._chunk, offset=self._used)
         self._used += size
         return array
+
+    def give_back(self, array: Array) -> None:
+        """Takes back the array that was handed out last: its memory goes to whoever asks next."""
+        size = align(array.nbytes, ALIGNMENT)
+        if array.ctypes.data + size == self._chunk.ctypes.data + self._used:  # else it has memory of its own
+            self._used -= size

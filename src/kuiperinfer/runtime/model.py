@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from .. import pnnx
+from ..codegen.constants import Constants
 from ..codegen.target import current_target, runs_here
 from ..dtypes import Array, DType, TensorSpec, dtype_of, f32
 from ..errors import CompileError, InputError, KuiperError, did_you_mean
@@ -54,6 +55,7 @@ class Model:
         )
         self.outputs: tuple[ValueInfo, ...] = _describe_outputs(graph)
         self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
+        self._constants = Constants()
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Array | tuple[Array, ...]:
@@ -98,7 +100,7 @@ class Model:
                 if not runs_here(target):
                     raise CompileError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
                 inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
-                plan = make_plan(self.graph, inputs, target, exact=exact)
+                plan = make_plan(self.graph, inputs, target, exact=exact, constants=self._constants)
                 found = self._plans[key] = CompiledModel(self, plan, threads)
             self._plans.move_to_end(key)
             while len(self._plans) > max(1, settings.max_plans):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.cache import load_kernels
+from ..codegen.constants import Constants
 from ..codegen.joining import plan_slices
 from ..codegen.lowering import Buffer, KernelStep, Lowering, Place, Ref, Step
 from ..codegen.objects import Library
@@ -54,13 +55,21 @@ class Plan:
         return plan_text(self)
 
 
-def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, *, exact: bool) -> Plan:
+def make_plan(
+    graph: RuntimeGraph,
+    inputs: Mapping[str, TensorSpec],
+    target: Target,
+    *,
+    exact: bool,
+    constants: Constants | None = None,
+) -> Plan:
     """Passes, lowering, memory plan and machine code for a graph at given input shapes.
 
-    Raises `ShapeError` where the model cannot take these shapes and `CompileError` where code cannot be made.
+    Plans with the same `constants` share packed weights. Raises `ShapeError` where the model cannot take these shapes and
+    `CompileError` where code cannot be made.
     """
     try:
-        return _make_plan(graph, inputs, target, exact=exact)
+        return _make_plan(graph, inputs, target, exact, constants or Constants())
     except KuiperError:
         raise
     except Exception as error:
@@ -69,9 +78,11 @@ def make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Tar
         ) from error
 
 
-def _make_plan(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, *, exact: bool) -> Plan:
+def _make_plan(
+    graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, exact: bool, constants: Constants
+) -> Plan:
     operators, specs = optimise(graph, inputs)
-    lowering = Lowering(operators, specs, target, exact=exact, slice_planner=plan_slices)
+    lowering = Lowering(operators, specs, target, exact=exact, slice_planner=plan_slices, constants=constants)
     lowering.run()
     lifetimes = _arena_lifetimes(lowering.steps)
     memory = plan_memory(list(lifetimes.values()))
