@@ -50,6 +50,7 @@ PUBLIC = {
     "ShapeError",
     "DTypeError",
     "InputError",
+    "GradientError",
     "CompileError",
     "ConversionError",
     "ResourceLimitError",
