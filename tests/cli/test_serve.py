@@ -36,7 +36,6 @@ def test_defaults(kuiper: Any, served: list[Any]) -> None:
     assert service.catalogue._given.keys() == {"mobilenet_v2", "tiny_face_detector", "unet_pupil"}
     options = service.options
     assert (options.max_batch, options.max_delay, options.exact, options.token) == (8, 0.0, True, "")
-    assert options.hosts == ("localhost", "127.0.0.1", "[::1]")
     assert options.worker_count * options.threads <= max(options.threads, options.worker_count)
 
 

@@ -98,6 +98,8 @@ def test_a_signal_under_load(command: Callable[..., tuple[subprocess.Popen[str],
     for asker in askers:
         asker.start()
     wait_until(lambda: all(asker.right > 3 for asker in askers))
+    with Connection(port) as connection:  # the command answers to loopback's names alone
+        assert connection.ask("GET", "/v2", Host="elsewhere.example")[0] == 421
     process.send_signal(signal.SIGTERM)
     for asker in askers:
         asker.join(20)

@@ -69,8 +69,8 @@ def command(
     answer what it has accepted, the second ends it at once.
     """
     require_extra("serve", "kuiper serve")
+    from ..runtime.team import default_threads
     from ..serve import Limits, Options, Service, bind, serve
-    from ..serve.guard import names_of
     from ..vision import bundled
 
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO if verbose else logging.WARNING)
@@ -82,13 +82,12 @@ def command(
         bytes_in_flight=max(defaults.bytes_in_flight, (max_body_mib or 0) << 20),
     )
     options = Options(
-        **({"threads": threads} if threads else {}),
+        threads=threads or default_threads(),
         workers=workers or 0,
         max_batch=max_batch,
         max_delay=max_delay_ms / 1e3,
         exact=batching == "exact",
         token=read_token(token_file),
-        hosts=names_of(host),
         limits=limits,
     )
     files = named_models(models)

@@ -79,7 +79,7 @@ class Guard:
     def _check(self, path: str, headers: Headers) -> None:
         """Raises `Refusal` for those who may not ask."""
         host, origin = headers.get("host", ""), headers.get("origin")
-        hosts = self.service.options.hosts
+        hosts = self.service.hosts
         if hosts and _name(host) not in hosts:
             raise Refusal(421, f"this server is not called '{host[:80]}'; it answers to {', '.join(hosts)}")
         if origin is not None and origin.partition("://")[2] != host:

@@ -31,7 +31,8 @@ class Options:
 
     Up to `max_batch` rows of requests of equal shape are run at once; a worker that is free waits up to `max_delay` seconds
     for so many. `exact` batches only models whose rows are the same bit for bit in a batch as alone. `token` is what clients
-    have to show, empty for none; `hosts` are the names by which clients may call the server, empty for any.
+    have to show, empty for none; `hosts` are the names by which clients may call the server, empty for those
+    that go with its address (see `names_of`).
     """
 
     threads: int = field(default_factory=default_threads)

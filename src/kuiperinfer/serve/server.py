@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..errors import InputError
 from .app import make_app
+from .guard import names_of
 from .service import Service
 
 _BACKLOG = 512
@@ -137,7 +138,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(service: Service, bound: socket.socket) -> None:
-    """Serves until a signal says otherwise. Raises the error for which a model could not be loaded."""
+    """Serves until a signal says otherwise. Raises the error for which a model could not be loaded.
+
+    On loopback, clients may call the server by names of loopback only, unless `Options.hosts` says otherwise.
+    """
+    service.hosts = service.options.hosts or names_of(bound.getsockname()[0])
     Server(service).run([bound])
     if service.failure is not None:
         raise service.failure

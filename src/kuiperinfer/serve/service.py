@@ -29,6 +29,7 @@ class Service:
         self.scheduler = Scheduler(self.options.worker_count, self.options.limits.waiting)
         self.metrics = Metrics(lambda: self.scheduler.waiting, lambda: len(self.catalogue.loaded()))
         self.bodies = BodyReader(self.options.limits)
+        self.hosts = self.options.hosts
         self.draining = False
         self.failure: KuiperError | None = None  # of a model without which there is nothing to serve
 
