@@ -12,6 +12,7 @@ import pytest
 
 import kuiperinfer
 from kuiperinfer.cli.commands import COMMANDS
+from tests.markdown_code import run_python
 from tests.small_models import CONVOLUTION, write_model
 
 SCALED = """7767517
@@ -25,25 +26,16 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """The code blocks whose fence has exactly this language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
 def test_the_python_runs_and_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All blocks in order, in one namespace. A comment after a `print` is what it prints; the layer shown there runs."""
+    """All blocks in order, in one namespace; the layer shown there runs."""
     write_model(tmp_path, CONVOLUTION, name="tiny")
     monkeypatch.chdir(tmp_path)
     before = set(kuiperinfer.layers.registered())
     namespace: dict[str, object] = {"__name__": "readme"}
     try:
-        for block in blocks("python"):
-            exec(compile(block, "README.md", "exec", dont_inherit=True), namespace)
-            promised = re.findall(r"^ *print\(.*\n((?:# .*\n?)+)", block, re.MULTILINE)
-            printed = "".join(line.removeprefix("# ") for text in promised for line in text.splitlines(keepends=True))
-            assert capsys.readouterr().out.strip() == printed.strip()
+        run_python(README, "README.md", namespace, capsys)
         scaled = kuiperinfer.load(write_model(tmp_path, SCALED, {"scale.offset": np.array([1, 2, 3], np.float32)}))
         np.testing.assert_array_equal(scaled([1.0, 1.0, 1.0]), [3.0, 4.0, 5.0])
     finally:
@@ -76,5 +68,5 @@ def test_the_command_of_the_readme_names_the_right_class() -> None:
 
 
 def test_paths_that_the_readme_names_exist() -> None:
-    for path in re.findall(r"`((?:src|tests|scripts|\.ci)/[\w./]*)`", README):
+    for path in re.findall(r"`((?:src|tests|scripts|docs|examples|bench|\.ci)/[\w./]*)`", README):
         assert (ROOT / path).exists(), path

@@ -13,6 +13,7 @@ EXTRAS = {
     "batch": ("pyarrow",),
     "ray": ("pyarrow", "ray"),
     "convert": ("pnnx",),
+    "train": ("matplotlib", "rich", "safetensors", "sklearn"),
     "serve": ("starlette", "uvicorn", "httptools", "prometheus_client", "orjson"),
 }
 
