@@ -130,7 +130,7 @@ unpooling: F.max_unpool1d F.max_unpool2d F.max_unpool3d aten::max_unpool2d aten:
 variance: aten::std aten::std_mean aten::var aten::var_mean torch.std torch.std_mean torch.var torch.var_mean
 vector: aten::cross aten::dist aten::linalg_cross aten::linalg_matrix_norm aten::linalg_norm torch.cross torch.dist
     torch.linalg.cross torch.linalg.matrix_norm torch.linalg.norm torch.linalg.vector_norm torch.norm
-yolo: models.yolo.Detect
+yolo: models.yolo.Detect yolov5.models.yolo.Detect
 """
 
 for _paragraph in _TEXT.replace("\n    ", " ").splitlines():

@@ -64,7 +64,7 @@ def _stages(weights: Mapping[str, Array]) -> list[_Stage]:
     ]
 
 
-@register("models.yolo.Detect")
+@register("models.yolo.Detect", "yolov5.models.yolo.Detect")
 @dataclass(frozen=True, kw_only=True)
 class Detect(Layer):
     """Boxes, objectness and classes of every anchor box of every cell. YOLOv5's models/yolo.py, from version 6.1 on
