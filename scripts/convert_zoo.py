@@ -3,8 +3,8 @@
     python scripts/convert_zoo.py [NAME…]
 
 Needs torch and the converter, and what defines the networks: torchvision, ultralytics, and (for YOLOv5 as it was first
-published, in its three forms) yolov5; what is not installed is skipped. Weights are random, batch normalisations have statistics
-of their own. Exit code 1 if any output is further from torch than 1e-4 of its largest magnitude.
+published, in its three forms) yolov5; what is not installed is skipped. Weights are random, batch normalisations have means and
+deviations of their own. Exit code 1 if any output is further from torch than 1e-4 of its largest magnitude.
 """
 
 from __future__ import annotations
