@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Iterable
 from typing import SupportsIndex
 
@@ -40,8 +41,8 @@ class Shape(tuple[int, ...]):
         `extra` dimensions more than there are may be named, as where one is put in. A shape without dimensions takes 0 and
         -1, as PyTorch has it.
         """
-        count = max(len(self) + extra, 1)
-        number = int(dim)
+        count = len(self) + extra or 1
+        number = operator.index(dim)
         if not -count <= number < count:
             raise ShapeError(
                 f"there is no dimension {number} in shape {self!r}; expected a number from {-count} to {count - 1}"
@@ -59,10 +60,10 @@ class Shape(tuple[int, ...]):
     def of(sizes: Iterable[SupportsIndex]) -> Shape:
         """A shape from any integers; `ShapeError` for what is not one or is negative."""
         try:
-            shape = Shape(size.__index__() for size in sizes)
-        except (TypeError, AttributeError):
+            shape = Shape(map(operator.index, sizes))
+        except TypeError:
             raise ShapeError(f"expected the sizes of a shape as integers, found {sizes!r}") from None
-        if any(size < 0 for size in shape):
+        if shape and min(shape) < 0:
             raise ShapeError(f"expected sizes of at least 0, found {shape!r}")
         return shape
 

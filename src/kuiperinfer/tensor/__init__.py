@@ -26,8 +26,14 @@ from .creation import tensor as tensor
 from .creation import zeros as zeros
 from .creation import zeros_like as zeros_like
 from .csv import load_csv as load_csv
+from .gradcheck import gradcheck as gradcheck
 from .interchange import from_dlpack as from_dlpack
 from .interchange import from_numpy as from_numpy
+from .operations.joining import cat as cat
+from .operations.joining import gather as gather
+from .operations.joining import stack as stack
+from .operations.joining import where as where
+from .operations.product import matmul as matmul
 from .printing import set_printoptions as set_printoptions
 from .random import Generator as Generator
 from .random import default_generator as default_generator

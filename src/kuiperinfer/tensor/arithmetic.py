@@ -13,12 +13,13 @@ from . import autograd
 from .casting import as_dtype
 from .lazy import NUMBERS
 from .operation import Elementwise, apply, elementwise
-from .operations import product, reduction
+from .operations import joining, product, reduction
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 
+_CLASSES: tuple[Any, ...] = NUMBERS
 _OPERANDS: set[type] = {*NUMBERS}  # what needs no conversion; kinds of tensors join when they are seen
 
 
@@ -29,7 +30,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, Arithmetic):
         _OPERANDS.add(type(value))
         return value
-    for number in NUMBERS:
+    for number in _CLASSES:
         if isinstance(value, number):  # of a class of its own
             return number(value)
     if isinstance(value, np.ndarray):
@@ -207,7 +208,19 @@ class Arithmetic:
 
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor's elements where `condition` is true, those of `other` elsewhere."""
-        return elementwise_call("where", condition, self, other)
+        return joining.where(condition, cast("Tensor", self), other)
+
+    def masked_fill(self, mask: Tensor, value: Scalar) -> Any:
+        """The tensor with a number where the mask is true."""
+        return joining.masked_fill(cast("Tensor", self), mask, value)
+
+    def gather(self, dim: int, index: Tensor) -> Any:
+        """The elements that `index` names along a dimension."""
+        return joining.gather(cast("Tensor", self), dim, index)
+
+    def index_select(self, dim: int, index: Tensor) -> Any:
+        """The positions along a dimension that `index` names."""
+        return joining.index_select(cast("Tensor", self), dim, index)
 
     def lerp(self, end: Any, weight: Any) -> Any:
         """x + weight * (end - x)"""
@@ -266,6 +279,14 @@ class Arithmetic:
     def all(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Whether no element is zero."""
         return apply(reduction.ALL, self, dim=reduction.dims(dim), keepdim=keepdim)
+
+    def norm(self, p: float = 2, dim: Any = None, keepdim: bool = False) -> Any:
+        """The p-norm: (sum |x| ** p) ** (1 / p), for infinity the largest magnitude."""
+        if math.isinf(p):
+            return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
+        if p == 2:
+            return self.square().sum(dim, keepdim).sqrt()
+        return (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
 
     def any(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Whether an element is not zero."""

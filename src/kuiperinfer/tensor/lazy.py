@@ -31,7 +31,7 @@ NUMBER_TYPES = frozenset(NUMBERS)
 _MOST_CALLS = 32  # functions of one loop: longer chains are evaluated in pieces
 _MOST_COPIES = 2  # loops into which a shared operand is taken before it is evaluated by itself
 _MOST_PROGRAMS = 4096
-_IDENTITY: Expression = Operand(0)
+_IDENTITY = fused(Operand(0))
 
 
 class Pending:
@@ -403,5 +403,5 @@ def _private(targets: Sequence[Pending]) -> list[Pending]:
 
 def _look_at(pending: Pending, target: Tensor) -> None:
     """A value that was calculated into the target's memory: should it still be asked for, it is a copy of what is there."""
-    pending.loop, pending.operands, pending.calls = fused(_IDENTITY), (target.detach(),), 0
+    pending.loop, pending.operands, pending.calls = _IDENTITY, (target,), 0
     _watch(pending, target.storage)

@@ -160,7 +160,7 @@ class ArrayOperation(Operation):
         self._backward = backward
 
     def run(self, *inputs: Any, **parameters: Any) -> Any:
-        arrays = [one.array if hasattr(one, "array") else one for one in inputs]
+        arrays = [one if one is None or type(one) in lazy.NUMBER_TYPES else one.array for one in inputs]
         record = self._backward is not None and wanted(*inputs)
         needs = [record and hasattr(one, "grad_fn") and edge_of(one) is not None for one in inputs]
         context = Context(arrays, parameters, needs)

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import Array, dtype_of
 from ..memory.shape import Shape
 from ..memory.storage import Storage
-from .views import contiguous_geometry
+from .views import Geometry, contiguous_geometry
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -24,8 +24,13 @@ def _tensor_type() -> Any:
 
 
 def wrap(array: Array) -> Tensor:
-    """A tensor over the memory of an array that nobody else writes; arrays in another order are copied."""
-    dense = np.ascontiguousarray(array).reshape(array.shape)
+    """A tensor over the memory of an array that nobody else writes; transposed ones stay so, others are made dense."""
+    if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
+        return _over(array.T, Geometry(Shape(array.shape), (1, len(array)), 0))
+    return _over(np.ascontiguousarray(array), contiguous_geometry(Shape(array.shape)))
+
+
+def _over(dense: Array, geometry: Geometry) -> Tensor:
     storage = Storage.over(dense.reshape(-1).view(np.uint8), exposed=False)
-    tensor: Tensor = _tensor_type().over(storage, dtype_of(dense), contiguous_geometry(Shape(array.shape)))
+    tensor: Tensor = _tensor_type().over(storage, dtype_of(dense), geometry)
     return tensor

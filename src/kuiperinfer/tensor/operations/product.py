@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _BLAS = (np.float32, np.float64)
+_FEW_ROWS = 128
 
 
 def _multiply(a: Array, b: Array) -> Array:
@@ -60,11 +61,13 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
     return array.sum(axes, keepdims=True).reshape(shape) if axes else array
 
 
-def _linear(context: Context, input: Array, weight: Array) -> Array:
-    """input @ weightᵀ"""
+def _linear(context: Context, input: Array, weight: Array, *, any_order: bool) -> Array:
+    """input @ weightᵀ; in `any_order` of its elements, few rows are calculated transposed, which BLAS does faster."""
     flat = input if input.ndim == 2 else input.reshape(-1, input.shape[-1]) if input.ndim and input.size else None
     fits = flat is not None and weight.ndim == 2 and input.dtype == weight.dtype and input.dtype in _BLAS
     if fits and flat is not None and flat.shape[1] == weight.shape[1]:
+        if any_order and input.ndim == 2 and len(flat) <= _FEW_ROWS:
+            return _multiply(weight, flat.T).T
         return _multiply(flat, weight.T).reshape(*input.shape[:-1], len(weight))
     _, (result,) = apply_layer("F.linear", [input, weight])
     return result
@@ -87,7 +90,7 @@ _PRODUCT = ArrayOperation("linear", _linear, _linear_gradient)
 
 
 def _affine(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
-    product = _PRODUCT.run(input, weight)
+    product = _PRODUCT.run(input, weight, any_order=bias is not None)
     return product if bias is None else product + bias
 
 

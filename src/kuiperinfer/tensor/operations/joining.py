@@ -1,0 +1,62 @@
+"""Several tensors as one, and elements chosen by conditions and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...dtypes import Scalar, bool_
+from ...errors import DTypeError, InputError
+from ..operation import Composite, apply, elementwise
+from .layer import LayerOperation
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_CAT, _STACK, _GATHER = LayerOperation("torch.cat"), LayerOperation("torch.stack"), LayerOperation("torch.gather")
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """Tensors one after the other along `dim`; other sizes equal. (A, B1), (A, B2) -> (A, B1 + B2)"""
+    return apply(_CAT, *_expect_tensors(tensors, "cat"), dim=dim)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """Tensors of one shape side by side along a new dimension. n times (A, B) -> (n, A, B)"""
+    return apply(_STACK, *_expect_tensors(tensors, "stack"), dim=dim)
+
+
+def _expect_tensors(tensors: Sequence[Tensor], operation: str) -> Sequence[Tensor]:
+    if not tensors:
+        raise InputError(f"{operation}: expected at least one tensor, found none")
+    return tensors
+
+
+def gather(input: Tensor, dim: int, index: Tensor) -> Any:
+    """result[i, j, ...] = input[index[i, j, ...], j, ...] for dim 0, and so on. (*), (*') -> (*')"""
+    return apply(_GATHER, input, index, dim=dim)
+
+
+def where(condition: Tensor, input: Tensor | Scalar, other: Tensor | Scalar) -> Any:
+    """Elements of `input` where the condition is true, of `other` elsewhere; broadcast."""
+    if condition.dtype is not bool_:
+        raise DTypeError(f"where: expected a condition of bool, found {condition.dtype}; compare it with something")
+    return apply(elementwise("where", 3), condition, input, other)
+
+
+def _masked_fill(input: Tensor, mask: Tensor, value: Scalar) -> Any:
+    return where(mask, value, input).to(input.dtype)
+
+
+_MASKED_FILL = Composite("masked_fill", _masked_fill)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Scalar) -> Any:
+    """The tensor with a number where the mask is true; broadcast."""
+    return apply(_MASKED_FILL, input, mask, value)
+
+
+def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
+    """The positions along a dimension that `index` names."""
+    axis = input.shape.dimension(dim)
+    return input[(*[slice(None)] * axis, index)]
