@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kuiperinfer import InputError, KuiperError, ResourceLimitError, settings
-from kuiperinfer.tensor import Tensor, data
+from kuiperinfer.tensor import Tensor, data, manual_seed
 
 RANDOM = np.random.default_rng(0)
 
@@ -221,6 +221,14 @@ def test_shuffling_keeps_samples_together_and_repeats_with_its_seed() -> None:
     assert batches(data.DataLoader(arrays, 8, shuffle=True, seed=4)) != first
     for numbers, squares in loader:
         assert (numbers.numpy() ** 2 == squares.numpy()).all()
+
+
+def test_without_a_seed_the_order_is_that_of_the_default_generator() -> None:
+    orders = []
+    for _ in range(2):
+        manual_seed(7)
+        orders.append(batches(data.DataLoader([np.arange(50)], 8, shuffle=True)))
+    assert orders[0] == orders[1]
 
 
 def test_batches_do_not_share_memory_with_the_data() -> None:

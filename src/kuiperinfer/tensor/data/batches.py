@@ -10,6 +10,7 @@ import numpy as np
 from ...dtypes import Array
 from ...errors import InputError
 from ..interchange import from_numpy
+from ..random import default_generator
 from ..tensor import Tensor
 from .samples import Samples
 
@@ -20,8 +21,9 @@ class DataLoader:
     """Walks over samples in batches; every walk is one epoch. Iterating gives a tuple of tensors a batch.
 
     `dataset` is `Samples`, or a sequence of arrays or tensors whose first dimensions are equal. With `shuffle`, every epoch has
-    another order; the same `seed` gives the same orders again. The last batch may be smaller, unless `drop_last` is set.
-    `transform(*arrays)` changes the NumPy arrays of a batch before they become tensors.
+    another order; the same `seed` gives the same orders again, and without one the order is that of `manual_seed`. The last
+    batch may be smaller, unless `drop_last` is set. `transform(*arrays)` changes the NumPy arrays of a batch before they
+    become tensors.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class DataLoader:
             raise InputError(f"DataLoader: batch_size {batch_size}; expected at least 1")
         self._take, self.sample_count = _source(dataset)
         self.batch_size, self.shuffle, self.drop_last, self.transform = batch_size, shuffle, drop_last, transform
-        self._generator = np.random.default_rng(seed)
+        self._generator = default_generator() if seed is None else np.random.default_rng(seed)
 
     def __len__(self) -> int:
         """Batches of an epoch."""

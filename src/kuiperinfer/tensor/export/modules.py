@@ -46,7 +46,7 @@ def _conv2d(module: nn.Conv2d) -> dict[str, Any]:
         "kernel_size": module.kernel_size,
         "out_channels": module.out_channels,
         "padding": module.padding,
-        "padding_mode": "zeros",
+        "padding_mode": module.padding_mode,
         "stride": module.stride,
     }
 

@@ -1,5 +1,6 @@
-"""Parts of networks, under PyTorch's names, with its parameters, defaults and first weights."""
+"""Parts of networks, under PyTorch's names, with its parameters, defaults and first weights. `functional` has the functions."""
 
+from .. import functional as functional
 from .activation import (
     ELU,
     GELU,

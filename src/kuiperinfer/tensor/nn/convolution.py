@@ -15,6 +15,7 @@ from .parameter import Parameter
 Pair = int | tuple[int, int]
 
 _PADDINGS = ("valid", "same")
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def pair(value: Pair) -> tuple[int, int]:
@@ -27,6 +28,7 @@ class Conv2d(Module):
 
     H' = (H + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1. weight is (out_channels, in_channels / groups, kernel
     height, width); it and bias (out_channels,) begin uniform within ±1 / √(inputs of one output), as in PyTorch.
+    Padding is of zeros, or what `padding_mode` says: reflect, replicate, circular.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Conv2d(Module):
         dilation: Pair = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
     ) -> None:
         super().__init__()
         if groups < 1 or in_channels % groups or out_channels % groups:
@@ -48,6 +51,10 @@ class Conv2d(Module):
             raise InputError(
                 f"Conv2d: padding '{padding}'; expected sizes, 'valid' or 'same'{did_you_mean(padding, _PADDINGS)}"
             )
+        if padding_mode not in _PADDING_MODES:
+            known = f"{', '.join(_PADDING_MODES)}{did_you_mean(padding_mode, _PADDING_MODES)}"
+            raise InputError(f"Conv2d: padding_mode '{padding_mode}'; expected one of {known}")
+        self.padding_mode = padding_mode
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride, self.dilation = pair(kernel_size), pair(stride), pair(dilation)
         self.padding: str | tuple[int, int] = padding if isinstance(padding, str) else pair(padding)
@@ -66,7 +73,21 @@ class Conv2d(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._pads(), mode=self.padding_mode), (0, 0)
+        return F.conv2d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _pads(self) -> list[int]:
+        """Elements to be put left, right, above and below."""
+        (top, left), (bottom, right) = (
+            (self.padding, self.padding) if isinstance(self.padding, tuple) else ((0, 0), (0, 0))
+        )
+        if self.padding == "same":
+            totals = [step * (size - 1) for step, size in zip(self.dilation, self.kernel_size, strict=True)]
+            top, left = (total // 2 for total in totals)
+            bottom, right = totals[0] - top, totals[1] - left
+        return [left, right, top, bottom]
 
     def extra_repr(self) -> str:
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
@@ -78,4 +99,6 @@ class Conv2d(Module):
             parts.append(f"groups={self.groups}")
         if self.bias is None:
             parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
