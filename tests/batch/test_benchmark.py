@@ -29,11 +29,14 @@ def test_the_loop_and_the_job_are_compared(script: Any, tmp_path: Path, capsys: 
     assert "| 1 | loop |" in out
     facts = json.loads(file.read_text("utf-8"))
     assert facts["same"]
-    assert facts["rows_per_second_and_core"]["local"]["1"][0] > 0
+    ((by_clock, by_cpu),) = facts["rates"]["local"]["1"]
+    assert by_clock > 0
+    assert by_cpu > 0
     with pytest.raises(SystemExit):
         script.main(["--ways", "ray"])
 
 
 def test_shares_are_those_of_the_same_round(script: Any) -> None:
-    rates = {"loop": {2: [100.0, 50.0, 10.0]}, "ray": {2: [90.0, 45.0, 20.0]}}
-    assert "| 2 | ray | 45.0 | 0.90 |" in script.table(rates)
+    loop = [script.Rate(100.0, 9.0), script.Rate(50.0, 8.0), script.Rate(10.0, 6.0)]
+    ray = [script.Rate(90.0, 9.0), script.Rate(45.0, 4.0), script.Rate(20.0, 3.0)]
+    assert "| 2 | ray | 45.0 | 0.90 | 4.0 | 0.50 |" in script.table({"loop": {2: loop}, "ray": {2: ray}})

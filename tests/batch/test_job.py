@@ -162,9 +162,9 @@ def test_a_row_that_the_network_refuses_does_not_spoil_its_neighbours(tmp_path: 
 
 
 def test_parts_have_a_size_that_hangs_on_the_rows_alone() -> None:
-    assert default_part_rows(10, 1) == 16
+    assert default_part_rows(10, 1) == 2
     assert default_part_rows(10, 30) == 30
-    assert default_part_rows(2000, 12) == 24
+    assert default_part_rows(2000, 12) == 72
     assert default_part_rows(100_000, 1) == 500
     assert default_part_rows(10_000_000, 32) == 4096
 

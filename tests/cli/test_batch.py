@@ -57,7 +57,7 @@ def test_faces_are_found_and_the_result_is_json(kuiper: Any, photographs: Path, 
     code, out, _ = kuiper("batch", photographs, "-o", tmp_path / "out", "--job", "detect", "--json")
     assert code == 0
     facts = json.loads(out)
-    assert (facts["rows"], facts["errors"], facts["parts"], facts["rows_done_now"]) == (2, 0, 1, 2)
+    assert (facts["rows"], facts["errors"], facts["parts"], facts["rows_done_now"]) == (2, 0, 2, 2)
     assert facts["output"] == str(tmp_path / "out")
     assert facts["seconds"] > 0
     counts = [len(found) for found in pq.read_table(tmp_path / "out" / "results")["detections"].to_pylist()]

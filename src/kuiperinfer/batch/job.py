@@ -14,7 +14,7 @@ from .predictor import RESULT_SETTINGS
 from .sources import Slice, Source, cut
 from .tasks import Task
 
-_MANY_PARTS, _SMALLEST_PART, _LARGEST_PART = 200, 16, 4096
+_MANY_PARTS, _FEW_PARTS, _SMALL_PART, _LARGEST_PART = 200, 8, 64, 4096
 
 # Called with how many rows more are done, and how many of them could not be read.
 Progress: TypeAlias = Callable[[int, int], None]
@@ -31,9 +31,9 @@ class Listener:
 
 
 def default_part_rows(rows: int, batch: int) -> int:
-    """How many rows are redone at most after a kill: a 200th of all, but 16 to 4096, in whole batches."""
-    wanted = min(max(-(-rows // _MANY_PARTS), _SMALLEST_PART), _LARGEST_PART)
-    return -(-wanted // batch) * batch
+    """How many rows a part has: a 200th of all, but 64 to 4096 (an 8th, if there are few), in whole batches."""
+    wanted = min(max(-(-rows // _MANY_PARTS), _SMALL_PART), _LARGEST_PART)
+    return -(-min(wanted, -(-rows // _FEW_PARTS)) // batch) * batch
 
 
 @dataclass(frozen=True)

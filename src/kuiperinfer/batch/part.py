@@ -120,6 +120,7 @@ class _Writer:
     def __init__(self, path: Path, schema: Any) -> None:
         self._path, self._schema = path, schema
         self._waiting: list[Any] = []
+        self._waiting_bytes = 0
         self._file: pq.ParquetWriter | None = None
         self._open = ExitStack()
 
@@ -142,13 +143,15 @@ class _Writer:
             partial = self._open.enter_context(whole(self._path))
             self._file = self._open.enter_context(pq.ParquetWriter(partial, self._schema, compression="zstd"))
         self._waiting.append(batch)
-        if sum(waiting.nbytes for waiting in self._waiting) >= _ROW_GROUP_BYTES:
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         if self._file is not None and self._waiting:
             self._file.write_table(pa.Table.from_batches(self._waiting, self._schema).combine_chunks())
             self._waiting.clear()
+            self._waiting_bytes = 0
 
     @property
     def is_used(self) -> bool:
