@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "kuiperinfer"
 ROOMS = (
     ("version",),
     ("errors",),
+    ("records",),
     ("settings",),
     ("dtypes",),
     ("memory",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.attention import ScaledDotProductAttention
 from ..layers.binding import FromInput
 from ..layers.multihead_attention import MultiheadAttention
+from ..records import dataclass
 from .homes import Ref, broadcast_strides, row_major
 from .kernels.attention import AttentionSpec, Mask
 from .kernels.direct_convolution import choose_tile

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from ..dtypes import Array
+from ..records import dataclass
 from .homes import Ref, Strided
 from .kernels.strided_copy import plan_copy
 from .lowering import Lowering

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array
 from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.einsum import Einsum, Label, parse_equation
+from ..records import dataclass
 from .homes import Ref, row_major
 from .linear import Factor, add_product
 from .lowering import Lowering, as_float32, lowers

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..expression import evaluate
 from ..passes.fused import parse
+from ..records import dataclass
 from .builder import Code, Index, Vector
 from .expressions import call_expression
 from .layout import ImageLayout, Matrix

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..dtypes import Array
 from ..graph import RuntimeOperand
+from ..records import dataclass
 from .layout import ImageLayout
 
 

@@ -8,11 +8,12 @@ and not for kinds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
+from ..records import dataclass
 from .builder import F32, Code, Index
 
 Halo: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right

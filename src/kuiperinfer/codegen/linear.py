@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import NoneType
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..expression import Literal, Operand, substitute
 from ..graph import RuntimeOperand, RuntimeOperator
 from ..layers.linear import AddMM, BaddBMM, Linear, Matmul, MatrixProduct, MatrixVectorProduct
 from ..passes.fused import Fused, parse
+from ..records import dataclass
 from .epilogue import MatrixEpilogue
 from .expressions import is_vectorizable
 from .homes import Ref, Strided, broadcast_strides, row_major

@@ -15,10 +15,10 @@ import platform
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..errors import CompileError
 from ..memory import align
+from ..records import dataclass
 
 _HEADER = struct.Struct("<16s2HL3QL6H")
 # name, type, flags, address, offset, size, link, info, alignment, size of an entry

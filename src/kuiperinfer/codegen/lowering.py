@@ -14,7 +14,7 @@ import functools
 import importlib.util
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..layers import Layer
 from ..layers.binding import FromAttribute, FromInput
 from ..layers.shape import Flatten, Reshape, Squeeze, Unflatten, Unsqueeze
 from ..passes.fused import Fused
+from ..records import dataclass
 from .constants import Constants
 from .homes import Buffer as Buffer
 from .homes import Home as Home

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import llvmlite
 from llvmlite import ir
 
+from ..records import dataclass
 from .builder import Code
 from .target import Target
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from ..dtypes import Array
 from ..graph import RuntimeOperator
 from ..layers.convolution import ConvTranspose
+from ..records import dataclass
 from .convolution import TASK_FLOPS, base_of, epilogue_of, len_blocks
 from .epilogue import Epilogue
 from .kernels.depthwise import DepthwiseSpec, pack_depthwise

@@ -5,7 +5,6 @@ Those that are made of sums and products alone keep integers; those that need ex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..dtypes import Array, TensorSpec, dtype_of, to_float
 from ..errors import DTypeError, InputError, ShapeError
 from ..expression import ALL_FUNCTIONS
 from ..expression.activations import sigmoid
+from ..records import dataclass
 from .base import Layer, normalize_dim, register
 from .checks import expect_dimensions, expect_kind, factor_dtype
 

@@ -8,12 +8,12 @@ reductions and their kin.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import permutations
 from typing import TypeAlias
 
 from ..dtypes import DType, to_complex
 from ..errors import DTypeError
+from ..records import dataclass
 from .base import Layer
 from .checks import set_field
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, broadcast_shapes
 from ..errors import ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, register
 from .checks import expect_dimensions, expect_kind, factor_dtype
 from .softmax import softmax

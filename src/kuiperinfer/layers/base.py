@@ -27,7 +27,6 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NewType, TypeAlias, TypeVar
 
 import numpy as np
@@ -35,6 +34,7 @@ import numpy as np
 from ..dtypes import Array, Scalar, TensorSpec, narrow, scalar_dtype, widen
 from ..dtypes import DataDependent as DataDependent
 from ..errors import DTypeError, InputError, KuiperError, ResourceLimitError, ShapeError
+from ..records import dataclass
 from ..settings import settings
 from .index import FAMILIES
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import DTypeError
+from ..records import dataclass
 from .base import Layer, register
 from .promotion import Operand, OperandSpec, common_arrays, common_spec
 from .reduction import expect_floating

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, bf16, broadcast_shapes, cast, to_complex, to_real
 from ..errors import DTypeError, InputError, ShapeError, did_you_mean
+from ..records import dataclass
 from .base import Layer, Spec, Value, register
 
 # Memory formats in the order of PyTorch's numbers, with the rank that they need, if any. Values do not depend on them.

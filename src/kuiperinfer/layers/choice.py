@@ -6,13 +6,13 @@ Operands broadcast, and the results are of their common dtype as PyTorch's type 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, bool_, dtype_of, i64, largest_finite, to_real, widen
 from ..errors import DTypeError, ShapeError
+from ..records import dataclass
 from .base import Layer, Spec, Value, known_array, register
 from .checks import expect_kind
 from .promotion import Operand, OperandSpec, common_arrays, common_spec

@@ -6,13 +6,13 @@ Operands broadcast, and are compared in their common dtype as PyTorch's type pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, bool_
 from ..errors import DTypeError
+from ..records import dataclass
 from .base import Layer, register
 from .checks import expect_kind
 from .promotion import Operand, OperandSpec, common_arrays, common_spec

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError, did_you_mean
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, factor_dtype, per_dimension, set_field
 from .padding import Pads, expect_mode, pad_array, padded_shape, pads_of, unpad_gradient

@@ -9,7 +9,6 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from ..dtypes import (
     widen,
 )
 from ..errors import DTypeError, InputError, ShapeError
+from ..records import dataclass
 from .base import DataDependent, Ints, Layer, Spec, Value, expect_rank, known_array, known_ints, register
 from .shape import describe_shape
 

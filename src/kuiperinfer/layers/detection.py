@@ -7,13 +7,13 @@ custom operators with numbered arguments (`arg_2=0.25`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, i64, widen
 from ..errors import DTypeError, InputError, ModelFileError, ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, expect_rank, known_array, register
 from .checks import set_field
 

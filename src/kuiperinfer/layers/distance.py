@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, broadcast_shapes, promote, to_float, to_real
 from ..errors import DTypeError, ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, normalize_dim, register
 from .checks import expect_kind
 from .vector import expect_vectors, vector_norm

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError
+from ..records import dataclass
 from .base import Layer, register
 
 _NAMES = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")

@@ -6,13 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, promote
 from ..errors import ShapeError
+from ..records import dataclass
 from .annotation import AnnotatedLayer, Shape
 from .base import Ints, Spec, Text, register
 from .checks import expect_kind, factor_dtype, set_field

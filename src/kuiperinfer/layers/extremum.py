@@ -6,13 +6,13 @@ NaN counts as both, and of equal elements the first one wins. Indices are i64.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, i64
 from ..errors import DTypeError, ModelFileError
+from ..records import dataclass
 from .base import Ints, Layer, register
 from .reduction import expect_elements, expect_ordered, reduced_axes, reduced_shape
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import Pads, pad_array

@@ -6,13 +6,13 @@ Indices are checked before they are used; none may be negative, as in PyTorch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, bool_, broadcast_shapes, dtype_of, i32, i64
 from ..errors import DTypeError, InputError, ShapeError
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_array, normalize_dim, register
 from .creation import element, expect_in_range, known_scalar
 from .indexing import check_range, expect_same_kind

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec, bool_, broadcast_shapes, dtype_of, i32, i64, u8
 from ..errors import DTypeError, ExpressionError, InputError, ModelFileError, ShapeError
+from ..records import dataclass
 from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Text, Value, known_array, register
 from .creation import element, expect_in_range, known_scalar

@@ -6,12 +6,12 @@ Source: aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp of PyTorch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..dtypes import Array
+from ..records import dataclass
 
 Real: TypeAlias = "type[np.float32] | type[np.float64]"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, cast, promote, scalar_dtype
 from ..errors import DTypeError, InputError, ShapeError
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_int, known_ints, normalize_dim, register
 from .checks import expect_dimensions
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..dtypes import Array, TensorSpec, broadcast_shapes
 from ..errors import ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, Spec, Value, expect_rank, register
 from .checks import expect_kind, factor_dtype
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, KuiperError, ModelFileError, ShapeError
+from ..records import dataclass
 from .annotation import AnnotatedLayer, Shape
 from .attention import attention_weights
 from .base import expect_rank, register

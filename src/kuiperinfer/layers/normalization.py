@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import DTypeError, InputError, ShapeError
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, expect_rank, register
 from .checks import expect_dimensions, expect_kind
 

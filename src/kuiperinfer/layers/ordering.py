@@ -6,13 +6,13 @@ Values come with their indices, as i64. Of equal elements the first one comes fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, Scalar, TensorSpec, i64
 from ..errors import DTypeError, ModelFileError, ShapeError
+from ..records import dataclass
 from .base import Layer, known_int, normalize_dim, register
 from .reduction import expect_elements, expect_ordered, reduced_axes, reduced_shape
 

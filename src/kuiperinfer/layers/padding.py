@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..dtypes import Array, DType, Scalar, TensorSpec, narrow, widen
 from ..errors import DTypeError, ShapeError, did_you_mean
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, known_array, known_ints, register
 from .checks import expect_kind, set_field
 

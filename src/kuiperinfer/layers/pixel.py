@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
+from ..records import dataclass
 from .base import Layer, register
 from .checks import expect_dimensions, expect_kind
 

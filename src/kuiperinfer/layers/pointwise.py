@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.polynomial import polynomial
 from ..dtypes import Array, DType, TensorSpec, bool_, result_type, scalar_dtype, to_float
 from ..errors import DTypeError, InputError
 from ..expression import FUNCTIONS, Expression, evaluate, infer, parse
+from ..records import dataclass
 from .activation import as_floating, calculate
 from .base import Layer, Spec, Value, register, spec_of
 from .checks import expect_kind

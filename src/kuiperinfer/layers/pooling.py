@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, i64, result_type, to_float
 from ..errors import DTypeError, ShapeError
+from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import pad_array

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, result_type
 from ..errors import ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, Spec, Value, expect_rank, normalize_dim, register
 from .checks import expect_kind, factor_dtype
 from .linear import expect_numbers

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, i32, i64
 from ..errors import DTypeError, ShapeError
+from ..records import dataclass
 from .base import (
     Ints,
     Layer,

@@ -8,7 +8,6 @@ final states of all stages and directions; the model takes any of these, in any 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, ModelFileError, ShapeError
 from ..expression.activations import sigmoid
+from ..records import dataclass
 from .annotation import AnnotatedLayer, Shape
 from .base import Ints, expect_rank, register
 from .checks import expect_kind, factor_dtype

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, bool_, i64, narrow, to_float, u8, widen
 from ..errors import DTypeError, ModelFileError, ShapeError
+from ..records import dataclass
 from .annotation import DTypeLayer
 from .base import Gradients, Ints, Layer, normalize_dim, register
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError, UnsupportedOperatorError, did_you_mean
+from ..records import dataclass
 from .adaptive_pooling import adaptive_positions, average_adaptively
 from .base import Floats, Ints, Layer, Spec, Value, expect_rank, known_array, known_ints, register
 from .checks import expect_kind

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError, did_you_mean
+from ..records import dataclass
 from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_kind, factor_dtype
 from .interpolation import cubic_weights

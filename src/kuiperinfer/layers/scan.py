@@ -6,13 +6,13 @@ Sums and products of float32 are accumulated in float64.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, i64, narrow, widen
 from ..errors import DTypeError
+from ..records import dataclass
 from .annotation import DTypeLayer
 from .base import Layer, normalize_dim, register
 from .reduction import accumulated_dtype, expect_floating, expect_ordered, to_double

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, Spec, Value, expect_rank, known_int, known_ints, normalize_dim, register
 from .checks import expect_dimensions
 

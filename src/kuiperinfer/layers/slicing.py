@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, broadcast_shapes, cast, dtype_of
 from ..errors import InputError, ModelFileError, ShapeError
+from ..records import dataclass
 from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Value, known_int, known_ints, normalize_dim, register
 from .checks import expect_dimensions

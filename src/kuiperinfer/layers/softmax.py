@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, narrow, widen
 from ..errors import DTypeError
+from ..records import dataclass
 from .annotation import DTypeLayer
 from .base import Gradients, expect_rank, normalize_dim, register
 from .checks import expect_kind

@@ -8,13 +8,13 @@ PyTorch refuses them on a CPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, DType, Scalar, TensorSpec, f32, f64, to_complex, to_float, to_real
 from ..errors import DTypeError, ModelFileError, ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, known_int, known_ints, normalize_dim, register
 from .checks import expect_dimensions
 from .reduction import to_double

@@ -7,12 +7,12 @@ multiplied by the window, which has `win_length` samples (by default `n_fft`) in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, promote, to_complex, to_real
 from ..errors import DTypeError, InputError, ModelFileError, ShapeError
+from ..records import dataclass
 from .base import Layer, register
 from .checks import expect_dimensions
 from .padding import expect_mode, pad_array, padded_shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from ..dtypes import Array, Scalar, TensorSpec, bf16, f32, narrow, widen
 from ..errors import InputError, ModelFileError, ShapeError
 from ..expression import Expression as Tree
 from ..expression import evaluate, infer, parse
+from ..records import dataclass
 from .annotation import AnnotatedLayer
 from .base import Ints, Layer, Spec, Text, Value, known_array, known_int, normalize_dim, register
 from .checks import expect_dimensions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, ShapeError
+from ..records import dataclass
 from .base import Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_kind, per_dimension, set_field
 

@@ -7,13 +7,13 @@ forms: `correction=2`, `unbiased=True` (1) or `False` (0), and, for `torch.var(c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, to_real
 from ..errors import ModelFileError
+from ..records import dataclass
 from .base import register
 from .reduction import Reduction, count_reduced, expect_floating, reduced_shape, to_double
 

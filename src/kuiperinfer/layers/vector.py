@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import Array, DType, TensorSpec, broadcast_shapes, promote, to_real
 from ..errors import DTypeError, ModelFileError, ShapeError
+from ..records import dataclass
 from .annotation import DTypeLayer
 from .base import Ints, Layer, normalize_dim, register
 from .checks import expect_dimensions

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array, TensorSpec
 from ..errors import DTypeError, ModelFileError, ShapeError
 from ..expression.activations import sigmoid
+from ..records import dataclass
 from .base import Layer, expect_rank, register
 
 

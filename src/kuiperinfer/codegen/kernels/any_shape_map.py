@@ -12,12 +12,12 @@ The table of arguments holds words of 64 bits, in this order:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from ...dtypes import DType, bool_, f32
+from ...records import dataclass
 from ..builder import I8, I32, I64, PTR, Code, Index, Vector
 from ..expressions import call_expression, emit_expression, vectors_a_turn
 from ..spec import KernelSpec

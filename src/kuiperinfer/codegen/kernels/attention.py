@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
+from ...records import dataclass
 from ..builder import F32, I8, Code, Index, Vector
 from ..layout import Matrix
 from ..spec import KernelSpec

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...dtypes import Array
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..epilogue import Epilogue
 from ..layout import ImageLayout

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...dtypes import Array
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..epilogue import Epilogue
 from ..layout import ImageLayout

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...expression import evaluate
 from ...passes.fused import parse
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..expressions import count_calls, emit_expression, vectors_a_turn
 from ..layout import ImageLayout

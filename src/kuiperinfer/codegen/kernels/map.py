@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from ...dtypes import DType, bool_, f32, i8, i16, i32, i64, u8
+from ...records import dataclass
 from ..builder import F32, I8, I16, I32, I64, Code, Index, Vector
 from ..expressions import count_calls, emit_expression, vectors_a_turn
 from ..spec import KernelSpec

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...dtypes import Array
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..epilogue import MatrixEpilogue
 from ..layout import Matrix

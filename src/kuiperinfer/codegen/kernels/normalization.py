@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec

@@ -6,8 +6,8 @@ Their rates are what all others are held against.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..spec import KernelSpec
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec

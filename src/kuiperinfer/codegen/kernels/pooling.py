@@ -7,11 +7,11 @@ picture, so the halo's zeros are never seen. Pixels whose windows are clipped ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from llvmlite import ir
 
+from ...records import dataclass
 from ..builder import F32, I64, Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
+from ...records import dataclass
 from ..builder import I32, I64, Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec

@@ -6,11 +6,11 @@ Which ones is known when code is made: tables of offsets and weights are constan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...dtypes import Array
+from ...records import dataclass
 from ..builder import I64, Code, Index, Vector
 from ..layout import ImageLayout
 from ..spec import KernelSpec

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..spec import KernelSpec
 from ..vector_math import emit_function

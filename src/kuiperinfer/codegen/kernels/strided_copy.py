@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
 
+from ...records import dataclass
 from ..builder import I32, Code, Index, Vector
 from ..spec import KernelSpec
 from .permutation import interleave, permute

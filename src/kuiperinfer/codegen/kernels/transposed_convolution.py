@@ -7,11 +7,12 @@ so a task does all of them for its rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ...dtypes import Array
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..epilogue import Epilogue
 from ..layout import ImageLayout

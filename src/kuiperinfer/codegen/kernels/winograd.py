@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...dtypes import Array
+from ...records import dataclass
 from ..builder import Code, Index, Vector
 from ..epilogue import Epilogue, Seat
 from ..layout import ImageLayout, blocked

@@ -10,8 +10,8 @@ y = emit_function(code, "tanh", x)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...records import dataclass
 from ..builder import Code, Vector
 from . import activation, division, exponential, logarithm, trigonometry
 from .lanes import Lanes

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from llvmlite import ir
 
+from ...records import dataclass
 from ..builder import F32, I1, I32, I64, Code, splat_constant
 
 F64 = ir.DoubleType()
