@@ -32,9 +32,9 @@ def colour_of(index: int) -> Colour:
 
 
 def _on(colour: Colour) -> Colour:
-    """Black or white, whichever can be read on a colour (by its luminance, as Rec. 709 weighs it)."""
-    red, green, blue = colour
-    return _BLACK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 140 else _WHITE
+    """White, or black where white could not be read well: on a relative luminance (Rec. 709) from 0.3 on."""
+    red, green, blue = ((level / 255) ** 2.2 for level in colour)
+    return _BLACK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.295 else _WHITE
 
 
 @lru_cache(maxsize=32)

@@ -148,8 +148,9 @@ class GridHead(Head):
 
     def _read_scale(self, cells: Array, anchors: Array, height: int, width: int, confidence: float) -> Candidates:
         cells = self._by_anchor(cells, len(anchors))
-        # sigmoid(x) >= confidence, by its inverse; only those cells are looked at any further
-        least = math.log(confidence / (1 - confidence)) if 0 < confidence < 1 else math.inf * (confidence * 2 - 1)
+        # where sigmoid(x) >= confidence may hold, by its inverse; only those cells are looked at any further
+        share = min(confidence, 1 - 1e-7)
+        least = math.log(share / (1 - share)) - 1e-3 if share > 0 else -math.inf
         anchor, row, column = np.nonzero(cells[..., 4] >= np.float32(least))
         found = cells[anchor, row, column].astype(np.float32)
         cell = np.stack([column, row], axis=1).astype(np.float32)

@@ -90,14 +90,15 @@ def load_segmenter(model: ModelPath, *, recipe: Recipe | None = None, **options:
 def load_upscaler(model: ModelPath, *, recipe: Recipe | None = None, **options: Any) -> Upscaler:
     """An upscaler from a model: a `.pnnx.param` path, or a loaded model. `options` are fields of `Recipe`.
 
-    `size` is that of a tile, 128 × 128 where the model leaves it free. Pixels go in and come out from 0 to 1 unless `mean` and
-    `std` say otherwise.
+    `size` is that of a tile, 128 × 128 where the model leaves it free, `overlap` 16 if there is room for it. Pixels go in and
+    come out from 0 to 1 unless `mean` and `std` say otherwise.
     """
     loaded, shape, recipe = _ingredients("upscale", model, recipe, options)
     preprocess = _plain(shape, Recipe(fit="stretch"), recipe, free=128)
     (output, *_) = _shapes_for(loaded, preprocess)
     factor = factor_of((1, len(preprocess.mean), preprocess.height, preprocess.width), output)
-    return Upscaler(loaded, preprocess, factor, **recipe.given("overlap"))
+    overlap = min(16, (min(preprocess.height, preprocess.width) - 1) // 2) if recipe.overlap is None else recipe.overlap
+    return Upscaler(loaded, preprocess, factor, overlap)
 
 
 def load_mtcnn(pnet: ModelPath, rnet: ModelPath, onet: ModelPath, **options: Any) -> FaceCascade:

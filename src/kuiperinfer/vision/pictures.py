@@ -110,7 +110,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(white, image)
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def _from_16_bits(image: Image.Image) -> Image.Image:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,10 +130,10 @@ class Preprocess:
             canvas = Image.new(resized.mode, (self.width, self.height), (self.fill,) * len(resized.getbands()))
             canvas.paste(resized, (left, top))
             resized = canvas
+        made = np.empty((1, len(self.mean), self.height, self.width), np.float32)
         planes = resized.split()
-        made = np.empty((1, len(planes), self.height, self.width), np.float32)
-        for channel, (plane, values) in enumerate(zip(self._in_order(planes), self._values, strict=True)):
-            np.take(values, np.asarray(plane), out=made[0, channel], mode="clip")
+        for channel, plane in enumerate(planes[::-1] if self.order == "bgr" else planes):
+            self._normalize(np.asarray(plane), channel, made[0, channel])
         return made
 
     def placement(self, width: int, height: int) -> Placement:
@@ -142,14 +141,14 @@ class Preprocess:
         size, left, top = self._resized(width, height)
         return Placement(width, height, size[0] / width, size[1] / height, left, top)
 
-    @cached_property
-    def _values(self) -> Array:
-        """What each of the 256 values of a pixel becomes, (C, 256)."""
-        levels = np.arange(256, dtype=np.float32) / np.float32(255)
-        return (levels - np.array(self.mean, np.float32)[:, None]) / np.array(self.std, np.float32)[:, None]
-
-    def _in_order(self, planes: Sequence[Any]) -> Sequence[Any]:
-        return planes[::-1] if self.order == "bgr" else planes
+    def _normalize(self, plane: Array, channel: int, out: Array) -> None:
+        """In place, and without what changes nothing: this is half of what preparing a picture costs."""
+        mean, std = np.float32(self.mean[channel]), np.float32(self.std[channel])
+        np.divide(plane, np.float32(255), out=out)
+        if mean:
+            out -= mean
+        if std != 1:
+            out /= std
 
     def _resized(self, width: int, height: int) -> tuple[tuple[int, int], int, int]:
         """Width and height after the resize, and where the upper left corner then lies in the input."""

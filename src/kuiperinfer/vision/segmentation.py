@@ -174,5 +174,4 @@ def _ends_in_probabilities(model: Any, values: Array) -> bool:
     if not isinstance(model, Model):
         return bool(values.min(initial=0.0) >= 0 and values.max(initial=0.0) <= 1)
     producer = model.graph.output_operators[0].input_operands_seq[0].producer
-    expression = str(getattr(producer.layer, "expr", ""))
-    return producer.type in _GIVES_PROBABILITIES or expression.startswith("sigmoid(")
+    return producer.type in _GIVES_PROBABILITIES
