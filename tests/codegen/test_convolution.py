@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kuiperinfer.codegen.kernels.direct_convolution import choose_tile
-from kuiperinfer.codegen.kernels.winograd import WinogradSpec, reach
+from kuiperinfer.codegen.kernels.winograd import WinogradSpec, plan_winograd, reach
 from kuiperinfer.codegen.objects import assembly_of
 from kuiperinfer.codegen.target import target_named
 from tests.codegen.native import TARGETS
@@ -135,15 +136,49 @@ def test_winograd(size: tuple[int, int], padding: tuple[int, int], channels: tup
     assert "WinogradSpec" in kernels(plan)
 
 
-def test_winograd_in_stages() -> None:
-    params, weights = convolution(256, 224, 3, padding=(1, 1))
-    x = normal(1, 256, 13, 14)
+@pytest.mark.parametrize("size", [(40, 39), (43, 56), (41, 57)])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 1), (1, 2)])
+@pytest.mark.parametrize("channels", [(32, 32), (40, 33)])
+def test_winograd_of_stride_2(size: tuple[int, int], padding: tuple[int, int], channels: tuple[int, int]) -> None:
+    params, weights = convolution(*channels, 3, stride=(2, 2), padding=padding)
+    x = normal(2, channels[0], *size)
+    plan = check_operator("nn.Conv2d", [x], params, weights, tolerance=WINOGRAD_TOLERANCE)
+    assert "WinogradSpec" in kernels(plan)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "stride", "in_stages", "on_the_way"),
+    [
+        ((256, 224), (13, 14), 1, True, True),  # small picture, many channels
+        ((250, 270), (14, 14), 1, True, True),
+        ((128, 100), (28, 27), 1, True, False),
+        ((128, 250), (64, 64), 2, False, False),
+        ((256, 256), (40, 37), 2, True, True),
+        ((48, 160), (48, 48), 2, True, False),
+    ],
+)
+def test_ways_of_winograd(
+    channels: tuple[int, int],
+    size: tuple[int, int],
+    stride: int,
+    in_stages: bool,
+    on_the_way: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plan_with_cache(*arguments: Any) -> WinogradSpec:
+        *others, target = arguments
+        return plan_winograd(*others, replace(target, l2=2 << 20))
+
+    monkeypatch.setattr("kuiperinfer.codegen.convolution.plan_winograd", plan_with_cache)
+    params, weights = convolution(*channels, 3, stride=(stride, stride), padding=(1, 1))
+    x = normal(1, channels[0], *size)
     for threads in (1, 2):
         plan = check_operator(
             "nn.Conv2d", [x], params, weights, targets=["host"], tolerance=WINOGRAD_TOLERANCE, threads=threads
         )
-    stages = [step.spec.stage for step in plan.steps if isinstance(getattr(step, "spec", None), WinogradSpec)]
-    assert stages == ["input", "product", "output"]
+    specs = [step.spec for step in plan.steps if isinstance(getattr(step, "spec", None), WinogradSpec)]
+    assert [spec.stage for spec in specs] == (["input", "rest"] if in_stages else ["all"])
+    assert bool(specs[-1].weight_channels) == on_the_way
 
 
 def test_precision_exact_has_no_winograd() -> None:

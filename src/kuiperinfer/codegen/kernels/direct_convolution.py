@@ -135,7 +135,8 @@ class DirectConvolutionSpec(KernelSpec):
             place = code.add(
                 code.mul(y, self.stride[0] * self.input.row), code.mul(x, self.stride[1] * self.input.pixel)
             )
-            sums = self.emit_tile(code, code.at(source, place), weights, biases, width, block_weights, rows)
+            start = [bias for bias in biases for _ in range(rows * width)]
+            sums = self.emit_tile(code, code.at(source, place), weights, start, width, block_weights, rows)
             tile_out = code.at(out, code.add(code.mul(y, self.output.row), code.mul(x, self.output.pixel)))
             for block in range(blocks):
                 for number in range(rows * width):
@@ -179,58 +180,6 @@ class DirectConvolutionSpec(KernelSpec):
         else:
             code.loop(first, last, 1, row, at_least_once=True)
 
-    def emit_product(self, code: Code, source: Vector, weights: Vector, out: Vector) -> None:
-        """All tiles of all blocks of a 1×1 convolution of one row, without bias: what Winograd's matrix products are."""
-        full, rest = divmod(self.output.blocks, self.tile_blocks)
-
-        def group(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            self._emit_blocks(code, source, weights, out, code.mul(number, self.tile_blocks), self.tile_blocks)
-            return ()
-
-        code.loop(0, full, 1, group)
-        if rest:
-            self._emit_blocks(code, source, weights, out, full * self.tile_blocks, rest)
-
-    def emit_product_group(self, code: Code, source: Vector, weights: Vector, out: Vector, group: Index) -> None:
-        """The same for one share of `tile_blocks` blocks."""
-        full, rest = divmod(self.output.blocks, self.tile_blocks)
-        first = code.mul(group, self.tile_blocks)
-        if rest == 0:
-            self._emit_blocks(code, source, weights, out, first, self.tile_blocks)
-        elif full == 0:
-            self._emit_blocks(code, source, weights, out, 0, rest)
-        else:
-            with code.when(code.less(group, full)):
-                self._emit_blocks(code, source, weights, out, first, self.tile_blocks)
-            with code.when(code.less(full - 1, group)):
-                self._emit_blocks(code, source, weights, out, first, rest)
-
-    def _emit_blocks(self, code: Code, source: Vector, weights: Vector, out: Vector, first: Index, count: int) -> None:
-        """The tiles of `count` blocks of the only row, from block `first` on, without bias."""
-        lanes = code.target.lanes
-        block_weights = self.input_blocks * self.channels_a_block * lanes
-        start = code.at(weights, code.mul(first, block_weights))
-        to = code.at(out, code.mul(first, self.output.block_stride))
-        zeros = [code.splat(0.0)] * count
-
-        def tile(x: Index, width: int) -> None:
-            place = code.at(source, code.mul(x, self.input.pixel))
-            sums = self.emit_tile(code, place, start, zeros, width, block_weights)
-            for block in range(count):
-                for pixel in range(width):
-                    shift = block * self.output.block_stride + pixel * self.output.pixel
-                    target = code.at(to, code.add(code.mul(x, self.output.pixel), shift))
-                    code.store(sums[block * width + pixel], target, align=lanes * 4)
-
-        def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            tile(x, self.tile)
-            return ()
-
-        whole, left = divmod(self.output.width, self.tile)
-        code.loop(0, whole * self.tile, self.tile, whole_tile)
-        if left:
-            tile(whole * self.tile, left)
-
     def _input_start(self, code: Code, group: Index) -> Index:
         """Where the input channels of a share of output blocks begin: with groups, not at the first block."""
         if self.groups == 1:
@@ -246,19 +195,21 @@ class DirectConvolutionSpec(KernelSpec):
         code: Code,
         source: Vector,
         weights: Vector,
-        biases: Sequence[Vector],
+        start: Sequence[Vector],
         width: int,
         block_weights: int,
         rows: int = 1,
+        *,
+        prefetch: bool = True,
     ) -> Sequence[Vector]:
-        """The sums of `rows` × `width` pixels of all blocks, block after block."""
+        """The sums of `rows` × `width` pixels of all blocks, block after block, added to `start`."""
         lanes = code.target.lanes
         pixels = [
             down * self.stride[0] * self.input.row + across * self.stride[1] * self.input.pixel
             for down in range(rows)
             for across in range(width)
         ]
-        start = [bias for bias in biases for _ in pixels]
+        blocks = len(start) // len(pixels)
         step_weights = self.channels_a_block * lanes
 
         def channel_block(block: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
@@ -276,8 +227,9 @@ class DirectConvolutionSpec(KernelSpec):
                     code.at(block_weight, code.mul(index, step_weights)),
                     sums,
                     pixels,
-                    len(biases),
+                    blocks,
                     block_weights,
+                    prefetch,
                 )
 
             return code.loop(0, self.kernel[0] * self.kernel[1], 1, position, sums)
@@ -293,6 +245,7 @@ class DirectConvolutionSpec(KernelSpec):
         pixels: Sequence[int],
         blocks: int,
         block_weights: int,
+        prefetch: bool,
     ) -> Sequence[Vector]:
         """One kernel position: every channel of a block, for every pixel of the tile; a few channels a turn of the loop."""
         lanes = code.target.lanes
@@ -307,7 +260,7 @@ class DirectConvolutionSpec(KernelSpec):
                     code.load(code.at(turn_weights, block * block_weights + channel * lanes), align=lanes * 4)
                     for block in range(blocks)
                 ]
-                for block in range(blocks):
+                for block in range(blocks if prefetch else 0):
                     place = block * block_weights + channel * lanes + PREFETCH_BYTES // 4
                     code.prefetch(code.at(turn_weights, place))
                 for number, pixel in enumerate(pixels):
@@ -331,7 +284,7 @@ def choose_tile(output_width: int, blocks: int, target: Target, blocks_a_group: 
         full, rest = divmod(output_width, tile)
 
         def step(width: int, count: int) -> float:
-            return max(width * count / 2, (width + count) / 2, 4.0) + 0.06 * count
+            return max(width * count / 2, (width + count) / 2, 4.5) + 0.06 * count
 
         groups, left = divmod(blocks, tile_blocks)
         total = 0.0

@@ -116,7 +116,8 @@ class TransposedConvolutionSpec(KernelSpec):
 
                 def tile(x: Index, width: int) -> None:
                     pixels = code.at(line, code.mul(x, self.input.pixel))
-                    sums = product.emit_tile(code, pixels, own, biases, width, block_weights)
+                    start = [bias for bias in biases for _ in range(width)]
+                    sums = product.emit_tile(code, pixels, own, start, width, block_weights)
                     out_x = code.add(code.mul(x, across), px)
                     to = code.at(to_row, code.mul(out_x, self.output.pixel))
                     for block in range(blocks):

@@ -1,18 +1,23 @@
-"""Winograd convolution F(4×4, 3×3): a quarter of the multiplications of a direct 3×3 convolution.
+"""Winograd convolution of 3×3 filters: F(4×4, 3×3) with a quarter of the multiplications, and its like for stride 2.
 
-Input tiles of 6×6 pixels are transformed, 36 matrix products follow, and their results are transformed back to output tiles
-of 4×4 pixels, with bias and epilogue. In one step (stage ``all``) a task does all three for a chunk of tiles, in thread-local
-scratch, so that everything between stays in the cache; the last chunk may overlap the one before it and writes the same values
-again. Where the transformed weights are too large to be read for every chunk, the three are steps of their own over all tiles
-(stages ``input``, ``product``, ``output``), and the weights are read once.
+Input tiles are transformed, a matrix product for each element of the transformed tile follows, and the products are
+transformed back to output tiles of 4×4 pixels, with bias and epilogue. A task does all three for a chunk of tiles in
+thread-local scratch, one group of output channels after the other, so that everything between stays in the cache. For small
+pictures of many channels the transformed input is a step of its own (stage ``input``), and tasks are groups of output channels
+(stage ``rest``). Small weights are transformed beforehand; transformed weights are four times the size, and where they
+do not stay in the cache, reading them takes longer than transforming again what was read: these are transformed on the way.
 
-Definition of the transforms: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+Definition of the transforms: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015. With stride 2, even
+input pixels meet the outer two of three filter elements, odd ones the middle one: F(4, 2) for the even, plain products for
+the odd, which makes 9 products for 4 results instead of 12, in each direction.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,47 +28,105 @@ from ..epilogue import Epilogue, Seat
 from ..layout import ImageLayout, blocked
 from ..spec import KernelSpec
 from ..target import Target
-from .direct_convolution import DirectConvolutionSpec, choose_tile
+from .direct_convolution import PREFETCH_BYTES, DirectConvolutionSpec, choose_tile
 
 TILE = 4  # output pixels of a tile, each way
-SPAN = 6  # input pixels of a tile, each way
-
-_INPUT = (
-    (4, 0, -5, 0, 1, 0),
-    (0, -4, -4, 1, 1, 0),
-    (0, 4, -4, -1, 1, 0),
-    (0, -2, -1, 2, 1, 0),
-    (0, 2, -1, -2, 1, 0),
-    (0, 4, 0, -5, 0, 1),
-)
 _BLAS_ALONE = 768  # columns of a (36, 9) by (9, columns) product that OpenBLAS calculates with one thread
-_WEIGHT = (
-    (1 / 4, 0, 0),
-    (-1 / 6, -1 / 6, -1 / 6),
-    (-1 / 6, 1 / 6, -1 / 6),
-    (1 / 24, 1 / 12, 1 / 6),
-    (1 / 24, -1 / 12, 1 / 6),
-    (0, 0, 1),
-)
-_OUTPUT = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1))
+
+Matrix: TypeAlias = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Transforms along one dimension: output = `output` · ((`weight` · filter) ⊙ (`input` · pixels)).
+
+    The last row of `weight` serves all further rows of the transformed input.
+    """
+
+    input: Matrix
+    weight: Matrix
+    output: Matrix
+
+    @property
+    def span(self) -> int:
+        """Elements of the transformed input, and input pixels of a tile."""
+        return len(self.input)
+
+    @property
+    def filters(self) -> int:
+        """Different elements of the transformed filter."""
+        return len(self.weight)
+
+
+# by the stride; powers of two where it costs nothing
+FORMS = {
+    1: Form(
+        (
+            (4, 0, -5, 0, 1, 0),
+            (0, -4, -4, 1, 1, 0),
+            (0, 4, -4, -1, 1, 0),
+            (0, -2, -1, 2, 1, 0),
+            (0, 2, -1, -2, 1, 0),
+            (0, 4, 0, -5, 0, 1),
+        ),
+        ((1, 0, 0), (1, 1, 1), (1, -1, 1), (1, 2, 4), (1, -2, 4), (0, 0, 1)),
+        (
+            (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24, 0),
+            (0, -1 / 6, 1 / 6, 1 / 12, -1 / 12, 0),
+            (0, -1 / 6, -1 / 6, 1 / 6, 1 / 6, 0),
+            (0, -1 / 6, 1 / 6, 1 / 3, -1 / 3, 1),
+        ),
+    ),
+    2: Form(
+        (
+            (2, 0, -1, 0, -2, 0, 1, 0, 0),
+            (0, 0, -2, 0, -1, 0, 1, 0, 0),
+            (0, 0, 2, 0, -3, 0, 1, 0, 0),
+            (0, 0, -1, 0, 0, 0, 1, 0, 0),
+            (0, 0, 2, 0, -1, 0, -2, 0, 1),
+            *(tuple(float(place == odd) for place in range(9)) for odd in (1, 3, 5, 7)),
+        ),
+        ((1 / 2, 0, 0), (-1 / 2, 0, -1 / 2), (-1 / 6, 0, 1 / 6), (1 / 6, 0, 1 / 3), (0, 0, 1), (0, 1, 0)),
+        (
+            (1, 1, 1, 1, 0, 1, 0, 0, 0),
+            (0, 1, -1, 2, 0, 0, 1, 0, 0),
+            (0, 1, 1, 4, 0, 0, 0, 1, 0),
+            (0, 1, -1, 8, 1, 0, 0, 0, 1),
+        ),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
-    """A 3×3 convolution of stride 1. Arguments: input, transformed weights, bias, output, then those of the epilogue; for the
-    stages ``input``: input, transformed; ``product``: transformed, weights, products; ``output``: products, bias, output, ….
+    """A 3×3 convolution of stride 1 or 2. Arguments: input (for the stage ``rest``: the transformed input), packed weights,
+    bias, output, then those of the epilogue; for the stage ``input``: input, transformed input.
 
-    The input's halo extends as far as the last tile needs, see `reach`. `chunk` tiles are transformed together.
+    The input's halo extends as far as the last tile needs, see `reach`. `chunk` tiles are transformed together; in a matrix
+    product `tile` of them times `tile_blocks` output blocks stay in registers. Weights are transformed beforehand, or, for
+    `weight_channels` input channels at a time, on the way: a divisor of the lanes, or a multiple that divides the channels.
     """
 
     input: ImageLayout
     output: ImageLayout
+    stride: int
     padding: tuple[int, int]  # top, left
     epilogue: Epilogue
     chunk: int
     tile: int
     tile_blocks: int
+    weight_channels: int = 0
     stage: str = "all"
+
+    @property
+    def form(self) -> Form:
+        """The transforms."""
+        return FORMS[self.stride]
+
+    @property
+    def products(self) -> int:
+        """Matrix products: elements of a transformed tile."""
+        return self.form.span**2
 
     @property
     def tiles_across(self) -> int:
@@ -89,76 +152,213 @@ class WinogradSpec(KernelSpec):
     def tasks(self) -> int:
         if self.stage == "input":
             return self.input.blocks
-        if self.stage == "product":
-            return SPAN * SPAN * self.block_groups
-        return self.output.blocks if self.stage == "output" else -(-self.tiles // self.chunk)
+        return self.block_groups if self.stage == "rest" else -(-self.tiles // self.chunk)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """Packed weights: (output block, element of a transformed filter, input channel, lane), or, where they are transformed
+        on the way, (output block, input channel, element of a filter, lane)."""
+        out, inputs = self.output, self.input.blocks * self.output.block
+        if self.weight_channels:
+            return out.blocks, inputs, 9, out.block
+        return out.blocks, self.form.filters**2, inputs, out.block
+
+    @property
+    def transformed_plane(self) -> int:
+        """Floats from one element of the transformed input tiles to the next."""
+        return _apart(self.chunk * self.input.blocks * self.output.block, self.output.block)
+
+    @property
+    def weight_plane(self) -> int:
+        """The same for the weights of an output block that are transformed on the way."""
+        return _apart(self.weight_channels * self.output.block, self.output.block)
+
+    @property
+    def product_plane(self) -> int:
+        """The same for the products of a chunk and a group of output blocks."""
+        return _apart(self.chunk * self.tile_blocks * self.output.block, self.output.block)
 
     @property
     def transformed_floats(self) -> int:
         """Floats of the transformed input tiles of a chunk."""
-        return SPAN * SPAN * self.chunk * self.output.block * self.input.blocks
+        return self.products * self.transformed_plane
+
+    @property
+    def weight_floats(self) -> int:
+        """Floats of the weights that are transformed at a time."""
+        return self.form.filters**2 * self.weight_plane * self.tile_blocks if self.weight_channels else 0
 
     @property
     def product_floats(self) -> int:
-        """Floats of the products of a chunk."""
-        return SPAN * SPAN * self.chunk * self.output.block * self.output.blocks
+        """Floats of the products of a chunk and a group of output blocks."""
+        return self.products * self.product_plane
 
     @property
     def scratch_floats(self) -> int:
-        return self.transformed_floats + self.product_floats if self.stage == "all" else 0
+        if self.stage == "input":
+            return 0
+        own = self.weight_floats + self.product_floats
+        return own + self.transformed_floats if self.stage == "all" else own
 
     @property
     def flops(self) -> int:
-        if self.stage in ("input", "output"):
+        if self.stage == "input":
             return 0
         out = self.output
         return 18 * out.batch * out.height * out.width * out.channels * self.input.channels
 
     @property
     def traffic(self) -> int:
-        weights = self.output.channels * self.input.channels * SPAN * SPAN
+        weights = self.output.channels * self.input.channels
+        weights *= 9 if self.weight_channels else self.form.filters**2
         return 4 * (int(np.prod(self.input.shape)) + int(np.prod(self.output.shape)) + weights)
 
-    @property
-    def product(self) -> DirectConvolutionSpec:
-        """One of the 36 matrix products: a 1×1 convolution from the transformed tiles to the products."""
-        lanes = self.output.block
-        pixels = blocked((1, self.input.blocks * lanes, 1, self.chunk), lanes)
-        products = blocked((1, self.output.blocks * lanes, 1, self.chunk), lanes)
-        return DirectConvolutionSpec(
-            pixels, products, (1, 1), (1, 1), (1, 1), (0, 0), 1, Epilogue(), self.tile, self.tile_blocks, 1
-        )
-
     def emit(self, code: Code) -> None:
-        if self.stage == "all":
-            source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
-            first = code.min(code.mul(code.task, self.chunk), self.tiles - self.chunk)
-            transformed, products = code.scratch, code.at(code.scratch, self.transformed_floats)
-            self._transform_input(code, source, transformed, first, (0, self.input.blocks))
-            self._multiply(code, transformed, weights, products)
-            self._transform_output(code, products, bias, out, extra, first, (0, self.output.blocks))
-        elif self.stage == "input":
+        if self.stage == "input":
             source, transformed = code.pointers(2)
             self._transform_input(code, source, transformed, 0, (code.task, code.add(code.task, 1)))
-        elif self.stage == "product":
-            transformed, weights, products = code.pointers(3)
-            number, group = code.divmod(code.task, self.block_groups)
-            places = self._product_places(code, number, transformed, weights, products)
-            self.product.emit_product_group(code, *places, group)
-        else:
-            products, bias, out, *extra = code.pointers(3 + self.epilogue.operand_count)
-            self._transform_output(code, products, bias, out, extra, 0, (code.task, code.add(code.task, 1)))
+            return
+        source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
+        full, rest = divmod(self.output.blocks, self.tile_blocks)
+        if self.stage == "rest":
+            group = _Group(weights, bias, out, extra, 0, source, code.scratch)
+            if rest == 0:
+                self._emit_group(code, group, code.mul(code.task, self.tile_blocks), self.tile_blocks)
+            elif full == 0:
+                self._emit_group(code, group, 0, rest)
+            else:
+                with code.when(code.less(code.task, full)):
+                    self._emit_group(code, group, code.mul(code.task, self.tile_blocks), self.tile_blocks)
+                with code.when(code.less(full - 1, code.task)):
+                    self._emit_group(code, group, full * self.tile_blocks, rest)
+            return
+        first = code.min(code.mul(code.task, self.chunk), self.tiles - self.chunk)
+        self._transform_input(code, source, code.scratch, first, (0, self.input.blocks))
+        group = _Group(weights, bias, out, extra, first, code.scratch, code.at(code.scratch, self.transformed_floats))
 
-    def _product_places(
-        self, code: Code, number: Index, source: Vector, weights: Vector, target: Vector
-    ) -> tuple[Vector, Vector, Vector]:
-        """The operands of one of the 36 matrix products."""
+        def one(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            self._emit_group(code, group, code.mul(number, self.tile_blocks), self.tile_blocks)
+            return ()
+
+        code.loop(0, full, 1, one)
+        if rest:
+            self._emit_group(code, group, full * self.tile_blocks, rest)
+
+    def _emit_group(self, code: Code, group: _Group, first_block: Index, blocks: int) -> None:
+        """The output blocks from `first_block` on, of a chunk of tiles."""
+        lanes, filters = code.target.lanes, self.form.filters**2
+        inputs = self.input.blocks * lanes
+        if self.weight_channels:
+            weights = code.at(group.weights, code.mul(first_block, 9 * inputs * lanes))
+            steps = inputs // self.weight_channels
+            transformed, products = group.scratch, code.at(group.scratch, self.weight_floats)
+
+            def step(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                self._transform_weights(code, weights, transformed, number, blocks)
+                block, channel = code.divmod(code.mul(number, self.weight_channels), lanes)
+                start = code.add(code.mul(block, self.chunk * lanes), channel)
+                self._multiply(code, code.at(group.transformed, start), transformed, products, blocks, steps > 1)
+                return ()
+
+            if steps > 1:
+                self._clear(code, products)
+            code.loop(0, steps, 1, step)
+        else:
+            products = group.scratch
+            weights = code.at(group.weights, code.mul(first_block, filters * inputs * lanes))
+            self._multiply(code, group.transformed, weights, products, blocks, False)
+        self._transform_output(code, group, products, first_block, blocks)
+
+    def _clear(self, code: Code, products: Vector) -> None:
         lanes = code.target.lanes
-        return (
-            code.at(source, code.mul(number, self.input.blocks * self.chunk * lanes)),
-            code.at(weights, code.mul(number, self.input.blocks * self.output.blocks * lanes * lanes)),
-            code.at(target, code.mul(number, self.output.blocks * self.chunk * lanes)),
-        )
+
+        def clear(place: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            code.store(code.splat(0.0), code.at(products, place), align=lanes * 4)
+            return ()
+
+        code.loop(0, self.product_floats, lanes, clear)
+
+    def _transform_weights(self, code: Code, weights: Vector, target: Vector, step: Index, blocks: int) -> None:
+        """The filters of `weight_channels` input channels and `blocks` output blocks."""
+        lanes, form = code.target.lanes, self.form
+        inputs, now = self.input.blocks * lanes, self.weight_channels
+        start = code.at(weights, code.mul(step, now * 9 * lanes))
+
+        def block(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            source = code.at(start, code.mul(number, inputs * 9 * lanes))
+            to = code.at(target, code.mul(number, form.filters**2 * self.weight_plane))
+
+            def channel(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                at = code.at(source, code.mul(index, 9 * lanes))
+                for place in range(9):
+                    code.prefetch(code.at(at, place * lanes + PREFETCH_BYTES // 4))
+                taps = [code.load(code.at(at, place * lanes), align=lanes * 4) for place in range(9)]
+                half = [transform(code, form.weight, taps[column::3]) for column in range(3)]
+                to_channel = code.at(to, code.mul(index, lanes))
+                for i in range(form.filters):
+                    line = transform(code, form.weight, [half[column][i] for column in range(3)])
+                    for j, value in enumerate(line):
+                        place = (i * form.filters + j) * self.weight_plane
+                        code.store(value, code.at(to_channel, place), align=lanes * 4)
+                return ()
+
+            code.loop(0, now, 1, channel)
+            return ()
+
+        code.loop(0, blocks, 1, block)
+
+    def _multiply(
+        self, code: Code, source: Vector, weights: Vector, products: Vector, blocks: int, accumulate: bool
+    ) -> None:
+        """The matrix products, of all input blocks or of those whose weights have just been transformed."""
+        lanes, form = code.target.lanes, self.form
+        channels = self.weight_channels or self.input.blocks * lanes
+        matrix = self.weight_plane if self.weight_channels else channels * lanes
+        pixels = blocked((1, channels, 1, self.chunk), lanes)
+        if channels < lanes:
+            pixels = replace(pixels, block=1, channel=1)
+        one = DirectConvolutionSpec(pixels, pixels, (1, 1), (1, 1), (1, 1), (0, 0), 1, Epilogue(), self.tile, blocks, 1)
+
+        def product(row: Index, column: Index) -> None:
+            number = code.add(code.mul(row, form.span), column)
+            last = form.filters - 1
+            filter_number = code.add(code.mul(code.min(row, last), form.filters), code.min(column, last))
+            vectors = code.at(source, code.mul(number, self.transformed_plane))
+            factors = code.at(weights, code.mul(filter_number, matrix))
+            to = code.at(products, code.mul(number, self.product_plane))
+
+            def tile(x: Index, width: int) -> None:
+                places = [
+                    code.at(to, code.add(code.mul(x, lanes), (block * self.chunk + pixel) * lanes))
+                    for block in range(blocks)
+                    for pixel in range(width)
+                ]
+                zero = code.splat(0.0)
+                start = [code.load(place, align=lanes * 4) if accumulate else zero for place in places]
+                pixels = code.at(vectors, code.mul(x, lanes))
+                far = not self.weight_channels
+                sums = one.emit_tile(code, pixels, factors, start, width, form.filters**2 * matrix, prefetch=far)
+                for place, value in zip(places, sums, strict=True):
+                    code.store(value, place, align=lanes * 4)
+
+            def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                tile(x, self.tile)
+                return ()
+
+            whole, left = divmod(self.chunk, self.tile)
+            code.loop(0, whole * self.tile, self.tile, whole_tile)
+            if left:
+                tile(whole * self.tile, left)
+
+        def line(row: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+            def element(column: Index, _: Sequence[Vector]) -> Sequence[Vector]:
+                product(row, column)
+                return ()
+
+            code.loop(0, form.span, 1, element)
+            return ()
+
+        code.loop(0, form.span, 1, line)
 
     def _place(self, code: Code, tile: Index) -> tuple[Index, Index, Index]:
         """(image, row, column) of a tile's first output pixel."""
@@ -169,29 +369,28 @@ class WinogradSpec(KernelSpec):
     def _transform_input(
         self, code: Code, source: Vector, target: Vector, first: Index, blocks: tuple[Index, Index]
     ) -> None:
-        layout, lanes = self.input, code.target.lanes
+        layout, lanes, form = self.input, code.target.lanes, self.form
         start = layout.origin - self.padding[0] * layout.row - self.padding[1] * layout.pixel
-        plane = layout.blocks * self.chunk * lanes
+        plane = self.transformed_plane
 
         def tile(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
             image, y, x = self._place(code, code.add(first, index))
-            place = code.add(
-                code.mul(image, layout.image), code.add(code.mul(y, layout.row), code.mul(x, layout.pixel))
-            )
-            corner = code.at(source, code.add(place, start))
+            step = self.stride * layout.pixel
+            place = code.add(code.mul(y, self.stride * layout.row), code.mul(x, step))
+            corner = code.at(source, code.add(code.add(code.mul(image, layout.image), place), start))
             column = code.at(target, code.mul(index, lanes))
 
             def block(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
                 pixels = code.at(corner, code.mul(number, layout.block_stride))
                 half = []
-                for i in range(SPAN):
-                    line = [code.load(code.at(pixels, j * layout.row + i * layout.pixel)) for j in range(SPAN)]
-                    half.append([combine(code, row, line) for row in _INPUT])
+                for i in range(form.span):
+                    line = [code.load(code.at(pixels, j * layout.row + i * layout.pixel)) for j in range(form.span)]
+                    half.append(transform(code, form.input, line))
                 to = code.at(column, code.mul(number, self.chunk * lanes))
-                for i in range(SPAN):
-                    line = [half[j][i] for j in range(SPAN)]
-                    for j, row in enumerate(_INPUT):
-                        code.store(combine(code, row, line), code.at(to, (i * SPAN + j) * plane), align=lanes * 4)
+                for i in range(form.span):
+                    values = transform(code, form.input, [half[j][i] for j in range(form.span)])
+                    for j, value in enumerate(values):
+                        code.store(value, code.at(to, (i * form.span + j) * plane), align=lanes * 4)
                 return ()
 
             code.loop(*blocks, 1, block, at_least_once=True)
@@ -199,52 +398,40 @@ class WinogradSpec(KernelSpec):
 
         code.loop(0, self.chunk, 1, tile)
 
-    def _multiply(self, code: Code, source: Vector, weights: Vector, target: Vector) -> None:
-        product = self.product
-
-        def one(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            product.emit_product(code, *self._product_places(code, number, source, weights, target))
-            return ()
-
-        code.loop(0, SPAN * SPAN, 1, one)
-
-    def _transform_output(
-        self,
-        code: Code,
-        source: Vector,
-        bias: Vector,
-        out: Vector,
-        extra: Sequence[Vector],
-        first: Index,
-        blocks: tuple[Index, Index],
-    ) -> None:
-        layout, lanes = self.output, code.target.lanes
-        plane = layout.blocks * self.chunk * lanes
+    def _transform_output(self, code: Code, group: _Group, source: Vector, first_block: Index, blocks: int) -> None:
+        layout, lanes, form = self.output, code.target.lanes, self.form
+        plane = self.product_plane
+        out = code.at(group.out, code.add(code.mul(first_block, layout.block_stride), layout.origin))
+        bias = code.at(group.bias, code.mul(first_block, lanes))
 
         def tile(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            image, y, x = self._place(code, code.add(first, index))
+            image, y, x = self._place(code, code.add(group.first, index))
             place = code.add(
                 code.mul(image, layout.image), code.add(code.mul(y, layout.row), code.mul(x, layout.pixel))
             )
-            corner = code.at(out, code.add(place, layout.origin))
+            corner = code.at(out, place)
             column = code.at(source, code.mul(index, lanes))
 
             def block(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
                 products = code.at(column, code.mul(number, self.chunk * lanes))
                 half = []
-                for i in range(SPAN):
-                    line = [code.load(code.at(products, (j * SPAN + i) * plane), align=lanes * 4) for j in range(SPAN)]
-                    half.append([combine(code, row, line) for row in _OUTPUT])
+                for i in range(form.span):
+                    places = [(j * form.span + i) * plane for j in range(form.span)]
+                    half.append(
+                        transform(
+                            code, form.output, [code.load(code.at(products, at), align=lanes * 4) for at in places]
+                        )
+                    )
                 shift = code.load(code.at(bias, code.mul(number, lanes)), align=lanes * 4)
-                operands = self.epilogue.seek(code, extra, image, number)
+                operands = self.epilogue.seek(code, group.extra, image, code.add(first_block, number))
                 pixels = code.at(corner, code.mul(number, layout.block_stride))
                 for i in range(TILE):
-                    line = [half[j][i] for j in range(SPAN)]
-                    values = [code.builder.fadd(combine(code, row, line), shift) for row in _OUTPUT]
+                    sums = transform(code, form.output, [half[j][i] for j in range(form.span)])
+                    values = [code.builder.fadd(value, shift) for value in sums]
                     self._store_line(code, values, pixels, operands, y, x, i)
                 return ()
 
-            code.loop(*blocks, 1, block, at_least_once=True)
+            code.loop(0, blocks, 1, block)
             return ()
 
         code.loop(0, self.chunk, 1, tile)
@@ -301,45 +488,122 @@ def combine(code: Code, factors: Sequence[float], vectors: Sequence[Vector]) -> 
     return total
 
 
-def reach(size: int, padding: int) -> int:
+def transform(code: Code, matrix: Matrix, vectors: Sequence[Vector]) -> list[Vector]:
+    """A constant matrix times vectors. What neighbouring columns or rows share, but for the sign, is calculated once."""
+    rows, terms, build = [list(row) for row in matrix], list(vectors), code.builder
+    for j in range(len(terms) - 1):
+        pairs = [(row[j], row[j + 1]) for row in rows if row[j] or row[j + 1]]
+        if {a == b for a, b in pairs} == {True, False} and all(abs(a) == abs(b) for a, b in pairs):
+            terms[j], terms[j + 1] = build.fadd(terms[j], terms[j + 1]), build.fsub(terms[j], terms[j + 1])
+            for row in rows:
+                row[j], row[j + 1] = (row[j], 0) if row[j] == row[j + 1] else (0, row[j])
+    results: list[Vector] = []
+    while len(results) < len(rows):
+        row, following = rows[len(results)], rows[min(len(results) + 1, len(rows) - 1)]
+        even = [a if a == b else 0.0 for a, b in zip(row, following, strict=True)]
+        odd = [a if a == -b else 0.0 for a, b in zip(row, following, strict=True)]
+        if any(even) and any(odd) and all(abs(a) == abs(b) for a, b in zip(row, following, strict=True)):
+            size = max(abs(a) for a in odd)
+            same = combine(code, even, terms)
+            if size != 1 and all(abs(a) in (0, size) for a in odd):
+                other = combine(code, [a / size for a in odd], terms)
+                results += [code.fma(other, code.splat(sign * size), same) for sign in (1, -1)]
+            else:
+                other = combine(code, odd, terms)
+                results += [build.fadd(same, other), build.fsub(same, other)]
+        else:
+            results.append(combine(code, row, terms))
+    return results
+
+
+def _apart(floats: int, lanes: int) -> int:
+    """A distance of at least so many floats, an odd number of vectors: powers of two would all want the same cache lines."""
+    return floats + lanes if floats // lanes % 2 == 0 else floats
+
+
+def reach(size: int, padding: int, stride: int = 1) -> int:
     """The halo that the last tile needs after `size` input pixels, with `padding` before them."""
-    outputs = size + 2 * padding - 2
-    return max(0, -(-outputs // TILE) * TILE + 2 - padding - size)
+    outputs = (size + 2 * padding - 3) // stride + 1
+    last = (-(-outputs // TILE) * TILE - 1) * stride + 3
+    return max(0, last - padding - size)
 
 
-def transform_weights(weight: Array, out: Array) -> None:
-    """Weights (O, I, 3, 3) as the kernel reads them, into (36, output block, input channel, lane).
+def transform_weights(weight: Array, spec: WinogradSpec, out: Array) -> None:
+    """Weights (O, I, 3, 3) as the kernel reads them, into an array of `spec.weight_shape`: transformed, or as they are.
 
     Calculated in double precision, a few channels at a time: what is read and written stays in the cache, and the products are
     too small for threads of a BLAS, which would go on spinning beside the work that follows.
     """
-    transform = np.array(_WEIGHT)
-    both = np.einsum("ai,bj->abij", transform, transform).reshape(SPAN * SPAN, 9)
+    matrix = np.array(spec.form.weight, np.float64)
+    both = np.einsum("ai,bj->abij", matrix, matrix).reshape(-1, 9)
     inputs, lanes = weight.shape[1], out.shape[3]
     step = max(1, _BLAS_ALONE // lanes)
-    for block in range(out.shape[1]):
+    for block in range(out.shape[0]):
         filters = weight[block * lanes : (block + 1) * lanes].reshape(-1, inputs, 9)
+        if spec.weight_channels:
+            out[block, :inputs, :, : len(filters)] = filters.transpose(1, 2, 0)
+            out[block, :inputs, :, len(filters) :] = 0
+            out[block, inputs:] = 0
+            continue
         for first in range(0, inputs, step):
             some = filters[:, first : first + step].transpose(2, 1, 0)
             padded = np.zeros((*some.shape[:2], lanes))
             padded[:, :, : len(filters)] = some
-            spread = both @ padded.reshape(9, -1)
-            out[:, block, first : first + some.shape[1]] = spread.reshape(SPAN * SPAN, -1, lanes)
-    out[:, :, inputs:] = 0
+            out[block, :, first : first + some.shape[1]] = (both @ padded.reshape(9, -1)).reshape(len(both), -1, lanes)
+        out[block, :, inputs:] = 0
 
 
 @functools.cache
-def choose_chunk(spec_tiles: int, channels: tuple[int, int], target: Target) -> int:
-    """Tiles of a task: scratch within a good part of the second-level cache, whole tiles of registers, enough to share."""
-    bytes_a_tile = 4 * SPAN * SPAN * (channels[0] + channels[1])
-    most = max(1, min(spec_tiles, (target.l2 // 2) // bytes_a_tile, 56))
-    if spec_tiles <= 4:
-        return spec_tiles
-    candidates = range(max(1, most // 2), most + 1)
+def plan_winograd(
+    source: ImageLayout, out: ImageLayout, stride: int, padding: tuple[int, int], epilogue: Epilogue, target: Target
+) -> WinogradSpec:
+    """The spec of a convolution in one step, or of the stage ``rest`` of one in two.
+
+    Measured: weights transformed beforehand win by 15 % where the cache holds them or more than 25 tiles use what was read;
+    but large ones drive all others out of the cache.
+    """
+    form, lanes = FORMS[stride], target.lanes
+    whole = WinogradSpec(source, out, stride, padding, epilogue, 1, 1, 1)
+    inputs, outputs = source.blocks * lanes, out.blocks * lanes
+    weights = 4 * form.filters**2 * inputs * outputs
+    stage, chunk = "all", _choose_chunk(whole, max(1, target.l2 // 2 // (4 * whole.products * inputs)), target)
+    if weights > target.l2 // 2:
+        transformed = 4 * whole.products * whole.tiles * inputs
+        again = 0 if transformed <= target.l2 else transformed * out.blocks // 2  # read for each group of blocks
+        if weights + again < weights * -(-whole.tiles // chunk):
+            stage, chunk = "rest", whole.tiles
+    tile, tile_blocks = choose_tile(chunk, out.blocks, target)
+    weight_channels = 0
+    if chunk <= 25 and whole.tiles <= 25 and weights > 2.5 * target.l2:
+        most = max(1, target.l2 // 6 // (4 * form.filters**2 * lanes * tile_blocks * lanes))
+        blocks = max(count for count in range(1, min(most, source.blocks) + 1) if source.blocks % count == 0)
+        weight_channels = blocks * lanes
+    return WinogradSpec(source, out, stride, padding, epilogue, chunk, tile, tile_blocks, weight_channels, stage)
+
+
+def _choose_chunk(spec: WinogradSpec, most: int, target: Target) -> int:
+    """Tiles of a task, `most` at most: whole tiles of registers, the same for all threads, little done twice."""
+    most = min(spec.tiles, most, 28)
 
     def cost(chunk: int) -> float:
-        tile, _ = choose_tile(chunk, -(-channels[1] // target.lanes), target)
-        waste = -(-spec_tiles // chunk) * chunk / spec_tiles
-        return waste * (1 + 0.5 / tile) * (-(-chunk // tile) * tile / chunk) ** 0.5
+        tile, _ = choose_tile(chunk, spec.output.blocks, target)
+        tasks = -(-spec.tiles // chunk)
+        uneven = sum(members * -(-tasks // members) / tasks for members in (1, 2, 4)) / 3
+        full, rest = divmod(chunk, tile)
+        registers = (full * tile + (max(rest, 4.5) if rest else 0) + full + bool(rest)) / chunk
+        return uneven * tasks * chunk / spec.tiles * registers * (1 + 1 / chunk)
 
-    return min(candidates, key=lambda chunk: (cost(chunk), -chunk))
+    return min(range(max(1, most // 2), most + 1), key=lambda chunk: (cost(chunk), -chunk))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Operands of a group of output blocks; `first` is the first tile."""
+
+    weights: Vector
+    bias: Vector
+    out: Vector
+    extra: Sequence[Vector]
+    first: Index
+    transformed: Vector
+    scratch: Vector
