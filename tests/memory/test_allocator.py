@@ -118,11 +118,11 @@ def test_locked_memory_is_writable_again_when_it_comes_back(allocator: Allocator
 # ------------------------------------------------------------------------------------------- the cache
 
 
-def test_the_cache_is_bounded_and_drops_what_was_not_used_for_longest() -> None:
+def test_the_cache_is_bounded_and_drops_what_was_freed_first() -> None:
     allocator = Allocator(cache_limit=4096)
     blocks = {size: allocator.allocate(size) for size in (2048, 1024, 512, 1536)}
     places = {size: address(block) for size, block in blocks.items()}
-    for size in (2048, 1024, 512):
+    for size in (2048, 1024, 512):  # in this order
         del blocks[size]
     assert allocator.statistics().cached_bytes == 3584
     del blocks[1536]  # 5120 in all: the oldest has to go

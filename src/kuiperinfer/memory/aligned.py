@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dtypes import Array
-from .allocator import ALIGNMENT, allocator
+from .allocator import ALIGNMENT, Memory, allocator
 
 
 def aligned_empty(
@@ -36,5 +36,7 @@ def lock(array: Array) -> Array:
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner.flags.writeable = False
+        if isinstance(owner, Memory):
+            owner.is_locked = True
         owner = owner.base
     return array

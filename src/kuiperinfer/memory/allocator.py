@@ -64,17 +64,19 @@ class Statistics:
         )
 
 
-class _Memory(np.ndarray):
+class Memory(np.ndarray):
     """A piece of the system's memory, with room to align its start.
 
     A class of its own because of how NumPy shortens chains of bases: a view of a view holds the *last* of them that is of
-    another class or owns memory. The array that is handed out looks at a `_Memory`, so that views hold the array.
+    another class or owns memory. The array that is handed out looks at a `Memory`, so that views hold the array.
     """
 
-    __slots__ = ("capacity", "start")
+    __slots__ = ("capacity", "freed", "is_locked", "start")
 
     capacity: int
     start: int
+    freed: int  # when it came back, counted in deallocations
+    is_locked: bool  # made read-only by somebody
 
 
 class _Lease(weakref.ref[Array]):
@@ -82,7 +84,7 @@ class _Lease(weakref.ref[Array]):
 
     __slots__ = ("lasting", "memory", "nbytes", "serial")
 
-    memory: _Memory
+    memory: Memory
     nbytes: int
     serial: int
     lasting: bool
@@ -92,8 +94,7 @@ class Allocator:
     """Hands out aligned memory and counts it. Thread-safe.
 
     Freed blocks are kept by size and handed out again, the last freed first, so that the same address comes back. At most
-    `cache_limit` bytes are kept (as it is when memory comes back); sizes that were not asked for or freed for the longest
-    time go back to the system first.
+    `cache_limit` bytes are kept; blocks that were freed first go back to the system first.
     """
 
     def __init__(self, cache_limit: int) -> None:
@@ -101,7 +102,7 @@ class Allocator:
         self._lock = threading.Lock()
         self._leases: dict[int, _Lease] = {}
         self._dead: deque[_Lease] = deque()
-        self._cache: dict[int, list[_Memory]] = {}  # the size that was freed last stands at the end
+        self._cache: dict[int, list[Memory]] = {}  # by size; in each list the block that was freed last stands at the end
         self._allocated = self._deallocated = self._lasting = self._peak = self._cached = 0
         self._allocations = self._deallocations = self._hits = 0  # the number of allocations is the last one's serial
         self._fail_at = 0
@@ -119,7 +120,7 @@ class Allocator:
             if self._fail_at:
                 self._fail_on_request(nbytes)
             if self._dead:
-                self._bring_back()
+                self._take_back_all()
             kept = self._cache.get(capacity)
             if kept:
                 memory = kept.pop()
@@ -140,7 +141,7 @@ class Allocator:
                 self._peak = live
         return array
 
-    def _from_system(self, nbytes: int, capacity: int) -> _Memory:
+    def _from_system(self, nbytes: int, capacity: int) -> Memory:
         limit = settings.max_memory
         if nbytes > limit:
             raise ResourceLimitError(
@@ -156,63 +157,66 @@ class Allocator:
             except (MemoryError, ValueError) as error:
                 raise ResourceLimitError(f"not enough memory for an array of {nbytes:,} bytes") from error
         memory.capacity = capacity
+        memory.is_locked = False
         memory.start = -int(memory.__array_interface__["data"][0]) % ALIGNMENT
         return memory
 
     @staticmethod
-    def _raw(capacity: int) -> _Memory:
-        return _Memory((capacity + ALIGNMENT,), np.uint8)  # NumPy asks the system for large pages from 4 MiB on
+    def _raw(capacity: int) -> Memory:
+        return Memory((capacity + ALIGNMENT,), np.uint8)  # NumPy asks the system for large pages from 4 MiB on
 
     # --------------------------------------------------------------------------------------- coming back
 
     def _on_death(self, lease: _Lease) -> None:
         """Called wherever the last reference goes, even inside of `allocate`: so it never waits for the lock."""
-        self._dead.append(lease)
         if self._lock.acquire(blocking=False):
             try:
-                self._bring_back()
+                self._take_back(lease)
             finally:
                 self._lock.release()
+        else:
+            self._dead.append(lease)
 
-    def _bring_back(self) -> None:
+    def _take_back_all(self) -> None:
+        """Whatever died while somebody else held the lock."""
         while self._dead:
-            lease = self._dead.popleft()
-            del self._leases[lease.serial]
-            self._deallocations += 1
-            self._deallocated += lease.nbytes
-            if lease.lasting:
-                self._lasting -= lease.nbytes
-            self._keep(lease.memory)
+            self._take_back(self._dead.popleft())
 
-    def _keep(self, memory: _Memory) -> None:
+    def _take_back(self, lease: _Lease) -> None:
+        del self._leases[lease.serial]
+        self._deallocations += 1
+        self._deallocated += lease.nbytes
+        if lease.lasting:
+            self._lasting -= lease.nbytes
+        memory = lease.memory
         capacity = memory.capacity
         if capacity > self.cache_limit:
             return
-        memory.flags.writeable = True  # somebody may have locked it
-        kept = self._cache.pop(capacity, None)
+        if memory.is_locked:
+            memory.flags.writeable = True
+            memory.is_locked = False
+        memory.freed = self._deallocations
+        kept = self._cache.get(capacity)
         if kept is None:
-            kept = []
+            kept = self._cache[capacity] = []
         kept.append(memory)
-        self._cache[capacity] = kept
         self._cached += capacity
         if self._cached > self.cache_limit:
             self._drop_cache(self.cache_limit)
 
     def _drop_cache(self, limit: int) -> None:
-        """Gives blocks back to the system until at most `limit` bytes are kept."""
+        """Gives blocks back to the system, those first that were freed first, until at most `limit` bytes are kept."""
         while self._cached > limit:
-            capacity = next(iter(self._cache))
-            kept = self._cache[capacity]
-            if kept:
-                del kept[0]
-                self._cached -= capacity
-            if not kept:
-                del self._cache[capacity]
+            sizes = [capacity for capacity, kept in self._cache.items() if kept]
+            capacity = min(sizes, key=lambda size: self._cache[size][0].freed)
+            self._cached -= capacity
+            del self._cache[capacity][0]
+        self._cache = {capacity: kept for capacity, kept in self._cache.items() if kept}
 
     def release_cache(self) -> None:
         """Gives all memory that is only kept for later back to the system."""
         with self._lock:
-            self._bring_back()
+            self._take_back_all()
             self._drop_cache(0)
 
     def _renew_lock(self) -> None:
@@ -224,7 +228,7 @@ class Allocator:
     def statistics(self) -> Statistics:
         """The counters, all of one moment."""
         with self._lock:
-            self._bring_back()
+            self._take_back_all()
             return Statistics(
                 allocated_bytes=self._allocated,
                 deallocated_bytes=self._deallocated,
@@ -240,7 +244,7 @@ class Allocator:
     def reset_peak(self) -> None:
         """From now on the peak is that of what follows."""
         with self._lock:
-            self._bring_back()
+            self._take_back_all()
             self._peak = self._allocated - self._deallocated
 
     def all_clear(self) -> bool:

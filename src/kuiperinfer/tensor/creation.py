@@ -13,6 +13,7 @@ from ..memory.shape import Shape
 from .casting import DTypeLike, as_dtype, is_number
 from .interchange import from_numpy
 from .tensor import Tensor
+from .wrapping import wrap
 
 # ------------------------------------------------------------------------------------------- from data
 
@@ -21,6 +22,8 @@ def array_of(data: Any, dtype: DType | None) -> Array:
     """Numbers, nested lists, arrays or a tensor as a stored array, which may share their memory."""
     if isinstance(data, Tensor):
         return data.array if dtype is None else cast(data.array, dtype)
+    if type(data) in (int, float) and (dtype is f32 or dtype is f64):
+        return number_array(data, dtype)
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -80,14 +83,27 @@ def size_of(size: tuple[Any, ...]) -> Shape:
 
 def _new(shape: Shape, dtype: DTypeLike, requires_grad: bool) -> Tensor:
     made = Tensor.empty_contiguous(shape, as_dtype(dtype))
-    made.requires_grad = requires_grad
+    if requires_grad:
+        made.requires_grad = True
     return made
 
 
 def _of_value(shape: Shape, value: Scalar, dtype: DType, requires_grad: bool) -> Tensor:
     made = _new(shape, dtype, requires_grad)
-    made.array[...] = element(value, dtype)
+    made.array[...] = number_array(value, dtype)
     return made
+
+
+def constant(value: Any, dtype: DType) -> Tensor:
+    """A number as a tensor without dimensions, which nobody writes."""
+    return wrap(number_array(_number(value, "fill_"), dtype))
+
+
+def number_array(value: Scalar, dtype: DType) -> Array:
+    """A number as a stored array without dimensions; `DTypeError` where it is out of the dtype's range."""
+    if (dtype is f32 or dtype is f64) and isinstance(value, (int, float)) and -1e38 < value < 1e38:
+        return np.asarray(value, dtype.storage)
+    return element(value, dtype)
 
 
 def empty(*size: Any, dtype: DTypeLike = f32, requires_grad: bool = False) -> Tensor:

@@ -11,10 +11,12 @@ from ..dtypes import Array
 from ..errors import InputError
 from .views import VIEWS, Geometry, select, slice_, unsqueeze
 
+_BASIC = (int, slice, type(None), type(...))  # and not bool, which is a mask
+
 
 def is_basic(items: tuple[Any, ...]) -> bool:
     """Whether an index only says where to look, so that a view will do."""
-    return all(item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item) for item in items)
+    return all(type(item) in _BASIC or _is_integer(item) for item in items)
 
 
 def _is_integer(item: Any) -> bool:

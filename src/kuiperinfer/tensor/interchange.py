@@ -1,4 +1,4 @@
-"""Memory shared with NumPy and, through DLPack, with other libraries; and elements as Python's own numbers."""
+"""Memory shared with NumPy and, through DLPack, with other libraries."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import Array, bf16, c32, dtype_of, widen
+from ..dtypes import Array, bf16, c32, dtype_of
 from ..errors import DTypeError, InputError
 from ..memory.shape import Shape
 from ..memory.storage import Storage
 from .tensor import Tensor
 from .views import Geometry
-
-
-def python_values(array: Array) -> Any:
-    """A stored array as Python numbers: nested lists, or one number where it has no dimensions."""
-    return widen(array).tolist()
 
 
 class _Span:

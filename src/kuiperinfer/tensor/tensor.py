@@ -7,13 +7,13 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ..dtypes import Array, DType, broadcast_shapes, cast
+from ..dtypes import Array, DType, broadcast_shapes, cast, widen
 from ..errors import DTypeError, InputError, ShapeError
 from ..memory.shape import Shape
 from ..memory.storage import Storage
 from . import autograd, indexing, lazy, views
 from .arithmetic import Arithmetic
-from .casting import CastMethods, DTypeLike, as_dtype
+from .casting import CastMethods, DTypeLike, as_dtype, is_number
 from .course import CourseMethods
 from .view_methods import ViewMethods
 from .views import Geometry
@@ -258,15 +258,11 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         """The only element as a Python number; `InputError` where there are more or none."""
         if self._shape.dsize != 1:
             raise InputError(f"only a tensor of one element is a number; found shape {self._shape}")
-        from .interchange import python_values
-
-        return python_values(self.array.reshape(()))
+        return readable(self.array).item()
 
     def tolist(self) -> Any:
         """The elements as Python numbers in nested lists."""
-        from .interchange import python_values
-
-        return python_values(self.array)
+        return readable(self.array).tolist()
 
     # --------------------------------------------------------------------------------------- views and indices
 
@@ -277,6 +273,8 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         return view
 
     def __getitem__(self, key: Any) -> Tensor:
+        if type(key) is int:  # as often as not
+            return self._view("select", 0, key)
         items = key if isinstance(key, tuple) else (key,)
         if indexing.is_basic(items):
             return self._view("index", items)
@@ -285,7 +283,8 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         values = indexing.gathered(view.array, gathering)
         result = Tensor.empty_contiguous(Shape(values.shape), self._dtype)
         result.array[...] = values
-        autograd.record_copy(view, result, "gather", gathering)
+        indices = [item if isinstance(item, Tensor) else None for item in items if not indexing.is_basic((item,))]
+        autograd.record_copy(view, result, "gather", gathering, indices)
         return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -336,6 +335,8 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
 
     def copy_(self, source: Any) -> Tensor:
         """Takes the values of a tensor, an array or a number, broadcast to the shape and converted to the dtype."""
+        if is_number(source):
+            return self.fill_(source)
         if not isinstance(source, Tensor):
             source = Tensor(source, self._dtype)
         if source._storage is self._storage is not None and source._geometry() == self._geometry():
@@ -347,11 +348,16 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
 
     def fill_(self, value: Any) -> Tensor:
         """Sets every element to a number."""
-        return self.copy_(value)
+        from .creation import constant
+
+        number = constant(value, self._dtype)
+        autograd.record_write(self, "copy_", number)
+        self.writable_array()[...] = number.array
+        return self
 
     def zero_(self) -> Tensor:
         """Sets every element to zero."""
-        return self.copy_(0)
+        return self.fill_(0)
 
     def detach(self) -> Tensor:
         """The same memory without a history: no gradient passes."""
@@ -398,6 +404,11 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         if self.requires_grad and self.grad_fn is not None:
             raise InputError("only a tensor without a history can be copied deeply or pickled; use tensor.detach()")
         return _restore, (type(self), np.array(self.array), self._requires_grad)
+
+
+def readable(array: Array) -> Array:
+    """A stored array in a dtype that NumPy can read numbers from."""
+    return array if array.dtype.names is None else widen(array)
 
 
 def _expect_fitting(values: tuple[int, ...], target: tuple[int, ...]) -> None:

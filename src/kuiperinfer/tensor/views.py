@@ -6,6 +6,7 @@ count elements. What PyTorch does as a view is one here, with the same strides; 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -221,7 +222,9 @@ def expand(geometry: Geometry, sizes: Sequence[int]) -> Geometry:
 
 def resolve_sizes(shape: Shape, sizes: Sequence[int], operation: str = "view") -> Shape:
     """The asked sizes with -1 replaced by what is left over; `ShapeError` where the number of elements would change."""
-    wanted = [operator.index(size) for size in sizes]
+    wanted = list(map(operator.index, sizes))
+    if math.prod(wanted) == shape.dsize and (not wanted or min(wanted) >= 0):
+        return Shape(wanted)
     unknown = [i for i, size in enumerate(wanted) if size == -1]
     known = Shape(size for size in wanted if size != -1)
     if len(unknown) > 1:
@@ -259,6 +262,8 @@ def view_strides(geometry: Geometry, target: Shape) -> tuple[int, ...] | None:
     shape, strides, _ = geometry
     if 0 in shape:
         return strides if shape == target else target.row_major_strides()
+    if strides == shape.row_major_strides():
+        return target.row_major_strides()
     runs = _even_runs(shape, strides) or [(1, 1)]
     result: list[int] = []
     sizes = list(target)
