@@ -509,9 +509,14 @@ def _refresh(view: Tensor) -> None:
     view._requires_grad = now is not None
 
 
-def record_copy(source: Tensor, copy: Tensor, name: str, arguments: tuple[Any, ...]) -> None:
-    """`copy` was made from `source` by the method `name`: "clone", "to" (dtype) or "gather" (index)."""
-    note(name, (source,), {"arguments": arguments}, copy)
+def record_copy(
+    source: Tensor, copy: Tensor, name: str, arguments: tuple[Any, ...], indices: Sequence[Tensor | None] = ()
+) -> None:
+    """`copy` was made from `source` by the method `name`: "clone", "to" (dtype) or "gather" (index).
+
+    `indices` are the tensors that the arrays of an index were, None for those that were none.
+    """
+    note(name, (source, *indices), {"arguments": arguments}, copy)
     if copy._dtype.kind == "float" and wanted(source):
         function = _gather_gradient if name == "gather" else _copy_gradient
         attach(copy, name, (source,), function, Layout.of(source), arguments)

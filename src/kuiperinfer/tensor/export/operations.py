@@ -33,14 +33,11 @@ class Call:
 Rule = Callable[[Call], list[Step]]
 
 
-_COPIES = ("to", "gather")  # which have arguments like views, and are none
-
-
 def steps_of(call: Call) -> list[Step]:
     """The steps of a call; `InputError` for an operation that the format has no operator for."""
     if "arguments" in call.parameters and call.name not in _COPIES:
         return view_steps(call.name, call.inputs[0], call.outputs[0], call.parameters["arguments"])
-    rule = RULES.get(call.name)
+    rule = (_COPIES if "arguments" in call.parameters else RULES).get(call.name)
     if rule is None:
         raise InputError(
             f"the operation '{call.name}' has no operator in the format, and cannot be exported; build it from others"
@@ -167,19 +164,13 @@ def _embedding(call: Call) -> list[Step]:
 
 def _index(call: Call) -> list[Step]:
     """A list of indices, None for dimensions that are taken as a whole, and what they choose."""
-    input, (output,) = call.inputs[0], call.outputs
-    items = call.parameters["arguments"]
-    indices = [item for item in items if isinstance(item, Value)]
-    if any(not isinstance(item, Value) and item != slice(None) for item in items):
-        raise InputError(
-            "an index of tensors beside numbers, slices or None cannot be exported; take one after the other"
-        )
+    input, *indices = call.inputs
     place = iter(range(len(indices)))
-    entries = [f"@{next(place)}" if isinstance(item, Value) else "None" for item in items]
-    listed = Value((), output.dtype)
+    entries = [f"@{next(place)}" if isinstance(item, np.ndarray) else "None" for item in call.parameters["arguments"]]
+    listed = Value((), input.dtype)
     return [
         Step(EXPRESSION, indices, [listed], {"expr": f"[{','.join(entries)}]"}),
-        Step("Tensor.index", [input, listed], [output], input_names=["input", "expr"]),
+        Step("Tensor.index", [input, listed], call.outputs, input_names=["input", "expr"]),
     ]
 
 
@@ -187,7 +178,10 @@ def _dropout(call: Call) -> list[Step]:
     raise InputError("dropout that stays active at inference cannot be exported; pass training=self.training")
 
 
-# ------------------------------------------------------------------------------------------- the table
+# ------------------------------------------------------------------------------------------- the tables
+
+# What has arguments as views have them, but copies.
+_COPIES: dict[str, Rule] = {"to": _to, "gather": _index}
 
 _NO_TENSORS = ("size", "int")  # functions of the language that calculate with sizes
 
@@ -210,7 +204,6 @@ RULES: dict[str, Rule] = {
     "threshold": operator("F.threshold", "input", "threshold", "value"),
     "clamp": _clamp,
     "where": operator("torch.where", "condition input other"),
-    "to": _to,
     "sum": _reduction("torch.sum"),
     "mean": _reduction("torch.mean"),
     "logsumexp": _reduction("torch.logsumexp"),
@@ -242,7 +235,8 @@ RULES: dict[str, Rule] = {
     "embedding": _embedding,
     "pad": operator("F.pad", "input"),
     "flatten": operator("torch.flatten", "input"),
-    "gather": _index,
+    "gather": operator("torch.gather", "input index"),
+    "masked_fill": operator("Tensor.masked_fill", "input mask", "value"),
     "cat": _join("torch.cat"),
     "stack": _join("torch.stack"),
 }

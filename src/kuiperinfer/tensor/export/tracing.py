@@ -22,9 +22,9 @@ from .steps import Step, Value
 
 
 def trace(module: Module, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType], seed: int) -> Run:
-    """What the module does at inference with random inputs of these shapes; integers are 0."""
+    """What the module does at inference with random inputs of these shapes; integers are the seed."""
     generator = np.random.default_rng(seed)
-    inputs = [_random(shape, dtype, generator) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    inputs = [_input(shape, dtype, generator, seed) for shape, dtype in zip(shapes, dtypes, strict=True)]
     tracer = _Tracer(module)
     values = [tracer.new(tensor) for tensor in inputs]
     with _at_inference(module), no_grad(), recording(tracer.note):
@@ -36,8 +36,8 @@ def trace(module: Module, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DT
     return Run(values, tracer.steps, tracer.result(result))
 
 
-def _random(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator) -> Tensor:
-    numbers = generator.normal(size=shape) if dtype.kind in ("float", "complex") else np.zeros(shape)
+def _input(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, integer: int) -> Tensor:
+    numbers = generator.normal(size=shape) if dtype.kind in ("float", "complex") else np.full(shape, integer)
     return Tensor(narrow(numbers, dtype))
 
 
@@ -146,16 +146,15 @@ class _Tracer:
         if name in ALIASES or any(result is one for one in inputs):
             self.bind(result, given[0])
             return
-        if name == "gather":
-            parameters = {"arguments": tuple(map(self.index, parameters["arguments"]))}
+        if name == "gather" and "arguments" in parameters:
+            given = [given[0], *self.indices(given[1:], parameters["arguments"])]
         outputs = [self.new(tensor) for tensor in results]
         self.steps += steps_of(Call(name, given, parameters, outputs))
 
-    def index(self, item: Any) -> Any:
-        """An item of an index: values in the place of tensors, lists and arrays."""
-        if item is None or item is Ellipsis or isinstance(item, (int, slice)):
-            return item
-        return self.value(item if isinstance(item, Tensor) else Tensor(item))
+    def indices(self, tensors: Sequence[Value | None], items: tuple[Any, ...]) -> list[Value]:
+        """The values of an index's arrays: those of the tensors that they were, constants for others."""
+        arrays = [item for item in items if isinstance(item, np.ndarray)]
+        return [self.value(Tensor(array)) if v is None else v for v, array in zip(tensors, arrays, strict=True)]
 
     def write(self, name: str, target: Tensor, source: Any, items: Any) -> None:
         """A tensor written as a whole is another value from now on."""
