@@ -33,6 +33,7 @@ PUBLIC = {
     "export",
     # modules
     "dtypes",
+    "memory",
     "pnnx",
     "tensor",
     # the graph, under the names of the course

@@ -24,7 +24,7 @@ from .settings import settings
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import dtypes, pnnx, tensor
+    from . import dtypes, memory, pnnx, tensor
     from .convert import from_onnx, from_torch
     from .dtypes import DType, TensorSpec
     from .graph import (
@@ -59,6 +59,7 @@ __all__ = [
     "data",
     "export",
     "dtypes",
+    "memory",
     "pnnx",
     "tensor",
     "RuntimeGraph",
@@ -85,6 +86,7 @@ __all__ = [
 # this package too, needs neither NumPy nor the layers of all operators.
 _ROOMS: dict[str, tuple[str, ...]] = {
     "dtypes": ("DType", "TensorSpec"),
+    "memory": (),
     "pnnx": (),
     "expression": (),
     "layers": ("Layer", "register", "unregister"),

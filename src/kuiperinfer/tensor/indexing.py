@@ -109,8 +109,3 @@ def gathered(array: Array, gathering: tuple[Any, ...]) -> Array:
 def shape_of_gathered(shape: tuple[int, ...], gathering: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape of what `gathered` gives."""
     return gathered(np.broadcast_to(np.empty((), np.bool_), shape), gathering).shape
-
-
-def as_numpy_index(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An index of arrays is one for NumPy as it is."""
-    return items

@@ -244,7 +244,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         wanted = array.dtype if dtype is None else np.dtype(dtype)
         if copy is False and wanted != array.dtype:
             raise ValueError(f"a tensor of {self._dtype} can only become an array of {wanted} by being copied")
-        return array.astype(wanted, copy=bool(copy))
+        return array.astype(wanted, copy=bool(copy)) if wanted == array.dtype else readable(array).astype(wanted)
 
     def __dlpack__(self, **options: Any) -> Any:
         from .interchange import dlpack_capsule
