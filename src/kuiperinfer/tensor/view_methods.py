@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..dtypes import broadcast_shapes
 from ..errors import InputError, ShapeError
@@ -194,7 +194,9 @@ class ViewMethods:
             raise ShapeError(f"flatten: dimension {start_dim} comes after dimension {end_dim} in shape {self._shape}")
         if not row_major:
             return _by_columns(self).flatten(start_dim, end_dim)
-        return self.reshape(*self._shape[:first], self._shape.subsize(first, last + 1), *self._shape[last + 1 :])
+        from .functional import flatten
+
+        return cast("Tensor", flatten(cast("Tensor", self), start_dim, end_dim))
 
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
