@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kuiperinfer
 from kuiperinfer import memory
@@ -113,6 +116,31 @@ def test_locked_memory_is_writable_again_when_it_comes_back(allocator: Allocator
     again = allocator.allocate(64)
     assert address(again) == place
     again[...] = 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 700), st.booleans()), max_size=60), st.sampled_from([0, 512, 1 << 20]))
+def test_live_blocks_never_overlap_and_the_counters_add_up(steps: list[tuple[int, bool]], limit: int) -> None:
+    allocator = Allocator(cache_limit=limit)
+    live: list[Array] = []
+    allocated = 0
+    for number, (size, frees) in enumerate(steps):
+        if frees and live:
+            block = live.pop(size % len(live))
+            assert (block == block[:1]).all()
+            del block
+        else:
+            live.append(allocator.allocate(size))
+            live[-1][...] = number
+            allocated += size
+        statistics = allocator.statistics()
+        assert statistics.allocated_bytes == allocated
+        assert statistics.live_bytes == sum(block.nbytes for block in live) <= statistics.peak_bytes
+        assert statistics.live_blocks == len(live)
+        assert statistics.cached_bytes <= limit
+    spans = sorted((address(block), address(block) + block.nbytes) for block in live)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    live.clear()
+    assert allocator.all_clear()
 
 
 # ------------------------------------------------------------------------------------------- the cache

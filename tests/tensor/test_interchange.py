@@ -114,6 +114,7 @@ def test_numpy_functions_take_tensors() -> None:
     assert np.shares_memory(np.asarray(x), x.numpy())
     assert not np.shares_memory(np.array(x), x.numpy())
     assert np.asarray(x.T, dtype=np.float64).tolist() == [[1, 9], [4, 16]]
+    assert np.asarray(kt.tensor([1.5, 2], dtype="bf16"), dtype=np.float32).tolist() == [1.5, 2]
     with pytest.raises(ValueError, match="only become an array of float64 by being copied"):
         x.__array__(np.float64, copy=False)
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import kuiperinfer
 from kuiperinfer import Tensor, dtypes, memory
 from kuiperinfer import tensor as kt
 from kuiperinfer.errors import DTypeError, InputError, ShapeError
@@ -170,6 +175,28 @@ def test_a_program_leaves_nothing_behind() -> None:
         y.backward()
         x.grad = None
         del x, y
+
+
+def test_after_everything_all_is_clear() -> None:
+    program = (
+        "from kuiperinfer import memory, nn, optim\n"
+        "from kuiperinfer import tensor as kt\n"
+        "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n"
+        "optimizer = optim.Adam(net.parameters())\n"
+        "for _ in range(2):\n"
+        "    loss = nn.CrossEntropyLoss()(net(kt.rand(5, 4)), kt.randint(2, size=(5,)))\n"
+        "    optimizer.zero_grad()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+        "assert not memory.all_clear()\n"
+        "del net, optimizer, loss\n"
+        "print(memory.all_clear(), memory.statistics().allocations > 10)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(kuiperinfer.__path__[0]).parent)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "True True"
 
 
 def test_freed_memory_is_used_again() -> None:
