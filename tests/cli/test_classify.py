@@ -124,6 +124,8 @@ def test_a_recipe_beside_the_model_and_one_that_is_given(kuiper: Any, tmp_path: 
     assert best() == "r"
     assert best("--recipe", given) == "b"
     assert best("--recipe", given, "--order", "rgb") == "r"
+    code, out, _ = kuiper("classify", red, "--model", model, "--json")
+    assert len(json.loads(out)["pictures"][0]["classes"]) == 1
     code, _, err = kuiper("detect", red, "--model", model)
     assert code == 1
     assert "the recipe of this model is for the job 'classify', not for 'detect'" in err

@@ -22,6 +22,7 @@ from kuiperinfer.vision.heads import (
     RowsHead,
     find_head,
 )
+from tests.layers.test_yolo import Head
 
 HEIGHT, WIDTH = 64, 96
 Row = tuple[float, float, float, float, float, int]
@@ -64,6 +65,13 @@ def test_yolov5_rows() -> None:
         if score >= 0.3:
             expected.append((*corners(x, y, w, h), score, classes.index(max(classes))))
     check(RowsHead(0, 4).read([rows], HEIGHT, WIDTH, 0.3), expected)
+
+
+def test_numbers_for_masks_are_no_classes() -> None:
+    rows = np.float32([[[10, 20, 4, 6, 0.9, 0.5, 0.8, 7, 9]]])
+    check(RowsHead(0, 2).read([rows], HEIGHT, WIDTH, 0.25), [(8, 17, 12, 23, 0.72, 1)])
+    columns = np.float32([[[10], [20], [4], [6], [0.5], [0.8], [7], [9]]])
+    check(ColumnsHead(0, 2).read([columns], HEIGHT, WIDTH, 0.25), [(8, 17, 12, 23, 0.8, 1)])
 
 
 def test_yolov5_rows_without_classes() -> None:
@@ -161,6 +169,16 @@ def test_yolov5_maps(five: bool) -> None:
     check(head.read(shuffled, HEIGHT, WIDTH, 0.25), expected)
 
 
+def test_maps_and_rows_of_the_same_network_say_the_same() -> None:
+    """As PyTorch's own head decodes them."""
+    head = Head(HEIGHT, WIDTH)
+    outputs = [output.numpy() for output in head(*head.features(batch=1))]
+    shapes = [output.shape for output in outputs]
+    rows, maps = find_head(shapes, HEIGHT, WIDTH), find_head(shapes[:3], HEIGHT, WIDTH)
+    assert (rows, maps.classes) == (RowsHead(3, 4), 4)
+    check(maps.read(outputs, HEIGHT, WIDTH, 0.2), rows_of(rows.read(outputs, HEIGHT, WIDTH, 0.2)))
+
+
 def test_yolov3_tiny_maps() -> None:
     maps = maps_of([32, 16], 3 * 6)
     head = find_head([m.shape for m in maps], HEIGHT, WIDTH)
@@ -216,6 +234,8 @@ def test_numbers_that_overflow_are_no_boxes() -> None:
         ([(1, 5, 8400)], {}, ColumnsHead(0, 1)),
         ([(1, 8400, 84)], {}, ColumnsHead(0, 80, rows=True)),
         ([(1, 116, 8400), (1, 32, 160, 160)], {}, ColumnsHead(0, 80)),
+        ([(1, 84, 8400), (1, 144, 80, 80), (1, 144, 40, 40), (1, 144, 20, 20)], {}, ColumnsHead(0, 80)),
+        ([(1, 25200, 117), (1, 32, 160, 160)], {}, RowsHead(0, 80)),
         ([(1, 8400, 85)], {"classes": 80}, RowsHead(0, 80)),
         ([(1, 8400, 85)], {"kind": "yolov5"}, RowsHead(0, 80)),
         ([(1, 12000, 84)], {"kind": "yolov8"}, ColumnsHead(0, 80, rows=True)),

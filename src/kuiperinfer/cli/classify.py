@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @picture_arguments
 @model_option
 @labels_option
-@click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="How many classes to show.")
+@click.option("--top", type=click.IntRange(min=1), help="How many classes to show. [default: the recipe's, or 5]")
 @save_option("the pictures with their classes written on them")
 @input_options
 def command(

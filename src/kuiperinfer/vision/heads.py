@@ -61,7 +61,8 @@ def _from_middles(middles: Array, sizes: Array) -> Array:
 class RowsHead(Head):
     """Rows (1, N, 5 + K): middle, size, objectness and a probability a class, all decoded. YOLOv5 and its kin.
 
-    The score is objectness × class. `output` is the index among the outputs.
+    The score is objectness × class. `output` is the index among the outputs. What follows the classes (the masks of segmenting
+    networks) is not read.
     """
 
     output: int
@@ -71,7 +72,7 @@ class RowsHead(Head):
         rows = outputs[self.output][0]
         rows = rows[rows[:, 4] >= confidence]
         if self.classes:
-            best = rows[:, 5:].argmax(axis=1)
+            best = rows[:, 5 : 5 + self.classes].argmax(axis=1)
             scores = rows[:, 4] * rows[np.arange(len(rows)), 5 + best]
         else:
             best, scores = np.zeros(len(rows), np.int64), rows[:, 4]
@@ -83,7 +84,7 @@ class RowsHead(Head):
 class ColumnsHead(Head):
     """Columns (1, 4 + K, N): middle, size, and a probability a class, all decoded. YOLOv8, YOLO11 and their kin.
 
-    `rows`: the two dimensions are the other way round. What follows the classes (the masks of segmenting ones) is not read.
+    `rows`: the two dimensions are the other way round. What follows the classes is not read.
     """
 
     output: int
@@ -204,6 +205,11 @@ class _Question:
             found, key=lambda index: -math.prod(self.shapes[index][-2 - (len(self.shapes[index]) == 5) :][:2])
         )
 
+    def masks(self) -> int:
+        """How many numbers a box has for its mask: the channels of the one map, of which masks are made."""
+        maps = self.maps()
+        return self.shapes[maps[0]][1] if len(maps) == 1 and self.tables() else 0
+
     def agrees(self, classes: int) -> bool:
         """Whether a head may have that many classes."""
         return classes >= 0 and self.classes in (None, classes, classes or 1)
@@ -212,19 +218,19 @@ class _Question:
 def _rows(question: _Question) -> Head | None:
     for index in question.tables():
         _, rows, columns = question.shapes[index]
-        if columns >= 5 and rows > columns and question.agrees(columns - 5):
-            return RowsHead(index, columns - 5)
+        classes = columns - 5 - question.masks()
+        if rows > columns and question.agrees(classes):
+            return RowsHead(index, classes)
     return None
 
 
 def _columns(question: _Question) -> Head | None:
-    masks = next((shape[1] for shape in question.shapes if len(shape) == 4), 0)  # prototypes of a segmenting one
     for index in question.tables():
         _, rows, columns = question.shapes[index]
         if columns == question.cells or (rows != question.cells and rows < columns):
-            turned, classes = False, rows - 4 - masks
+            turned, classes = False, rows - 4 - question.masks()
         else:
-            turned, classes = True, columns - 4 - masks
+            turned, classes = True, columns - 4 - question.masks()
         if classes >= 1 and question.agrees(classes):
             return ColumnsHead(index, classes, turned)
     return None

@@ -44,11 +44,11 @@ class Job(ABC, Generic[Result]):
         """The result for one picture: a path, bytes, a binary file, or an array (H, W, 3) uint8 in RGB."""
         return self.many([picture])[0]
 
-    def many(self, pictures: Sequence[PictureSource], batch: int | None = None) -> list[Result]:
+    def many(self, pictures: Sequence[PictureSource], batch: int = 1) -> list[Result]:
         """The results for several pictures, `batch` of them in one inference where the model allows that."""
         read = [read_picture(picture) for picture in pictures]
         prepared = [self.prepare(picture) for picture in read]
-        size = self.possible_batch(len(read) if batch is None else batch) if read else 1
+        size = self.possible_batch(batch)
         return [self.finish(output, picture) for output, picture in zip(self.infer(prepared, size), read, strict=True)]
 
 
