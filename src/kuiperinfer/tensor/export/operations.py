@@ -81,6 +81,22 @@ def operator(type: str, names: str, *numbers: str, **fixed: Any) -> Rule:
     return steps
 
 
+def _windows(type: str, names: str, ndim: int = 2, **fixed: Any) -> Rule:
+    """An operator on windows, whose sizes are written for each dimension."""
+    rule = operator(type, names, **fixed)
+
+    def steps(call: Call) -> list[Step]:
+        (step,) = rule(call)
+        sizes = {key: value for key, value in step.params.items() if key in _SIZES and isinstance(value, tuple)}
+        step.params |= {key: value * ndim if len(value) == 1 else value for key, value in sizes.items()}
+        return [step]
+
+    return steps
+
+
+_SIZES = ("kernel_size", "stride", "padding", "dilation", "output_size")
+
+
 def _reduction(type: str, one_dim: bool = False) -> Rule:
     """Over all dimensions the format has no `dim`, over some a list of them, or, for some operators, just one."""
 
@@ -220,13 +236,13 @@ RULES: dict[str, Rule] = {
     "matmul": operator("torch.matmul", "input other"),
     "bmm": operator("torch.bmm", "input mat2"),
     "linear": operator("F.linear", "input weight bias"),
-    "conv1d": operator("F.conv1d", "input weight bias"),
-    "conv2d": operator("F.conv2d", "input weight bias"),
-    "unfold": operator("F.unfold", "input"),
-    "fold": operator("F.fold", "input"),
-    "max_pool2d": operator("F.max_pool2d", "input", return_indices=False),
-    "avg_pool2d": operator("F.avg_pool2d", "input"),
-    "adaptive_avg_pool2d": operator("F.adaptive_avg_pool2d", "input"),
+    "conv1d": _windows("F.conv1d", "input weight bias", ndim=1),
+    "conv2d": _windows("F.conv2d", "input weight bias"),
+    "unfold": _windows("F.unfold", "input"),
+    "fold": _windows("F.fold", "input"),
+    "max_pool2d": _windows("F.max_pool2d", "input", return_indices=False),
+    "avg_pool2d": _windows("F.avg_pool2d", "input"),
+    "adaptive_avg_pool2d": _windows("F.adaptive_avg_pool2d", "input"),
     "softmax": operator("F.softmax", "input"),
     "log_softmax": operator("F.log_softmax", "input"),
     "batch_norm": _batch_norm,
