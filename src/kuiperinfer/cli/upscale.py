@@ -61,5 +61,7 @@ def _as_data(larger: Array) -> dict[str, Any]:
 
 
 def _print_rows(larger: Array) -> None:
+    from .console import console
+
     height, width = larger.shape[:2]
-    click.echo(f"  {width} × {height}")
+    console().print(f"  {width} × {height}")
