@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "kuiperinfer"
 ROOMS = (
     ("version",),
     ("errors",),
-    ("records",),
+    ("locks", "records"),
     ("settings",),
     ("dtypes",),
     ("memory",),

@@ -17,6 +17,7 @@ import kuiperinfer
 from kuiperinfer import DTypeError, InputError, ResourceLimitError, ShapeError, TensorSpec
 from kuiperinfer.codegen.target import current_target
 from kuiperinfer.dtypes import BFLOAT16_STORAGE, bf16, f32, i64
+from kuiperinfer.runtime.compiled import CompiledModel
 from tests.graph.build import build
 
 
@@ -224,6 +225,17 @@ def test_models_are_copied_and_pickled(clone: Callable[[Any], Any]) -> None:
     x = np.ones((2, 3), np.float32)
     for found, expected in zip(clone(model)(x), model(x), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("clone", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+def test_compiled_models_are_copied_and_pickled(
+    double: kuiperinfer.Model, clone: Callable[[CompiledModel], CompiledModel]
+) -> None:
+    compiled = double.compile((4, 3), threads=1, precision="exact")
+    found, x = clone(compiled), np.arange(12, dtype=np.float32).reshape(4, 3)
+    assert found is not compiled and repr(found) == repr(compiled)
+    assert found.plan.lowering.exact
+    np.testing.assert_array_equal(found(x), compiled(x))
 
 
 def test_memory_is_limited_before_it_is_taken(double: kuiperinfer.Model) -> None:

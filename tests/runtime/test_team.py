@@ -123,6 +123,55 @@ def test_a_forked_child_has_a_team_of_its_own(increment: Library) -> None:
     work.run(team(), 2)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_runs_what_was_in_use_when_it_was_forked(tmp_path: Path) -> None:
+    body = """
+        import os
+        y, held = fast(x), threading.Event()
+        def hold():
+            with model._lock, fast._lock:
+                held.set()
+                time.sleep(60)
+        threading.Thread(target=hold, daemon=True).start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            same = np.array_equal(model(x), y) and np.array_equal(fast(x), y)
+            os._exit(7 if same else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os._exit(0)
+    """
+    done = run_script(body, tmp_path=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"/sys/fs/cgroup/cpu.max": "max 100000"}, None),
+        ({"/sys/fs/cgroup/cpu.max": "150000 100000"}, 1.5),
+        ({"/sys/fs/cgroup/cpu.max": "50000"}, None),
+        ({"/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, None),
+        ({"/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "400000", "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 4.0),
+        ({}, None),
+    ],
+)
+def test_quotas_of_both_kinds_of_control_groups(
+    monkeypatch: pytest.MonkeyPatch, files: dict[str, str], expected: float | None
+) -> None:
+    def read(path: str) -> list[str]:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return files[path].split()
+
+    monkeypatch.setattr(processors, "_read_words", read)
+    processors._cgroup_quota.cache_clear()
+    try:
+        assert processors._cgroup_quota() == expected
+    finally:
+        processors._cgroup_quota.cache_clear()
+
+
 def test_the_process_counts_the_cpus_that_it_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     monkeypatch.setattr(processors, "_cgroup_quota", lambda: None)

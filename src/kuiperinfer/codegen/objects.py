@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from ..errors import CompileError
+from ..locks import Lock
 from .loading import link
 from .target import Target, llvm
 
 # LLVM and llvmlite share process-wide state: one compilation at a time.
-_LOCK = threading.RLock()
+_LOCK = Lock()
 
 _MANY_REGISTERS = 32  # enough for all addresses of a loop
 

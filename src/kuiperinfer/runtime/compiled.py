@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from ..codegen.lowering import KernelStep, Step
 from ..dtypes import Array, TensorSpec
 from ..errors import InputError, ShapeError
 from ..graph import RuntimeOperator
+from ..locks import Lock
 from ..settings import debug_print, settings
 from .against_reference import run_compared
 from .plan import Plan
@@ -60,7 +60,7 @@ class CompiledModel:
         self.plan = plan
         self.threads = threads
         self._idle: list[Session] = []
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __call__(self, *arguments: Any) -> Array | tuple[Array, ...]:
         """Runs on inputs of the shapes that this was compiled for; as `Model.__call__` otherwise."""
@@ -147,9 +147,18 @@ class CompiledModel:
         """The operators that run their NumPy `forward`."""
         return [step.operator for step in self.plan.steps if not isinstance(step, KernelStep)]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what another process makes of this, is compiled there: for the same shapes, threads and precision."""
+        precision = "exact" if self.plan.lowering.exact else "fast"
+        return _compile_again, (self.model, self.plan.input_specs, self.threads, precision)
+
     def __repr__(self) -> str:
         shapes = ", ".join(map(str, self.plan.input_specs))
         return f"<kuiperinfer.CompiledModel ({shapes}), {len(self.plan.steps)} steps, threads={self.threads}>"
+
+
+def _compile_again(model: Model, specs: tuple[TensorSpec, ...], threads: int, precision: str) -> CompiledModel:
+    return model.compile(*specs, threads=threads, precision=precision)
 
 
 def _step_time(step: Step, seconds: float) -> StepTime:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from ..errors import CompileError, InputError, KuiperError, did_you_mean
 from ..graph import RuntimeGraph, RuntimeOperand, leaves, run_reference
 from ..graph.execution import UNKNOWN, as_array
 from ..layers.base import Spec
+from ..locks import Lock
 from ..settings import settings
 from .compiled import CompiledModel
 from .inputs import ValueInfo, as_input
@@ -56,7 +56,7 @@ class Model:
         self.outputs: tuple[ValueInfo, ...] = _describe_outputs(graph)
         self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
         self._constants = Constants()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Array | tuple[Array, ...]:
         """Runs the model on its inputs, in file order or by name. Any array-like is taken, and left as it is.
