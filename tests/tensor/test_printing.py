@@ -138,6 +138,16 @@ def test_notes() -> None:
     assert str(kt.tensor([1.5 - 2j], dtype="c32")) == "tensor([1.5000-2.j], dtype=c32)"
 
 
+def test_histories() -> None:
+    x = kt.zeros(2, requires_grad=True)
+    assert str(x + 1) == "tensor([1., 1.], grad_fn=<add>)"
+    assert str((x + 1).detach()) == "tensor([1., 1.])"
+    base = kt.zeros(3)
+    view = base[1:]
+    base.copy_((x + 1).sum())
+    assert str(view) == "tensor([2., 2.], grad_fn=<view>)"
+
+
 def test_views_are_printed_as_they_are_seen() -> None:
     assert str(kt.arange(6).view(2, 3).flip(0, 1).T) == "tensor([[5, 2],\n        [4, 1],\n        [3, 0]])"
 

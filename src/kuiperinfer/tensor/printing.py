@@ -59,10 +59,8 @@ def tensor_text(tensor: Tensor, options: PrintOptions | None = None) -> str:
             notes.append(f"size={tensor.shape}")
         if tensor.dtype is not f32:
             notes.append(f"dtype={tensor.dtype}")
-    if tensor.grad_fn is not None:
-        notes.append(f"grad_fn=<{getattr(tensor.grad_fn, 'name', tensor.grad_fn)}>")
-    elif tensor.requires_grad:
-        notes.append("requires_grad=True")
+    if tensor.requires_grad:
+        notes.append("requires_grad=True" if tensor.grad_fn is None else f"grad_fn=<{tensor.grad_fn.name}>")
     return _with_notes(text, notes, options)
 
 

@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ..dtypes import Array, DType, broadcast_shapes, cast, widen
+from ..dtypes import Array, DType, broadcast_shapes, cast, dtype_of, widen
 from ..errors import DTypeError, InputError, ShapeError
 from ..memory.shape import Shape
 from ..memory.storage import Storage
@@ -49,7 +49,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         from .creation import array_of
 
         array = array_of(data, None if dtype is None else as_dtype(dtype))
-        made = Tensor.empty_contiguous(Shape(array.shape), as_dtype(array.dtype))
+        made = Tensor.empty_contiguous(Shape(array.shape), dtype_of(array))
         made.array[...] = array
         self._become(made._storage, made._dtype, made._geometry())
         self.requires_grad = requires_grad
@@ -137,8 +137,8 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if value and self._dtype.kind not in ("float", "complex"):
-            raise DTypeError(f"only floats and complex numbers have gradients; found a tensor of {self._dtype}")
+        if value and self._dtype.kind != "float":
+            raise DTypeError(f"only floats have gradients; found a tensor of {self._dtype}")
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -213,18 +213,21 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
 
         What was put off and still has to read the old elements is evaluated first, and the storage's version goes up.
         """
+        self._expect_writable()
         storage = self.storage
-        if not storage.block.data.flags.writeable:
+        if storage.block.readers is not None:
+            storage.block.readers.evaluate()
+        storage.increment_version()
+        return self.array
+
+    def _expect_writable(self) -> None:
+        if not self.storage.block.data.flags.writeable:
             raise InputError("this tensor looks at memory that is read-only; use clone() to have a copy to write to")
         if views.overlaps_itself(self._geometry()):
             raise InputError(
                 f"a tensor of shape {self._shape} and strides {self._strides} shows one element of memory several times, so "
                 "it cannot be written in place; use clone() to have a copy to write to"
             )
-        if storage.block.readers is not None:
-            storage.block.readers.evaluate()
-        storage.increment_version()
-        return self.array
 
     def numpy(self) -> Array:
         """The elements as a NumPy array over the same memory: who writes one writes the other.
@@ -297,6 +300,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         source = value if isinstance(value, Tensor) else Tensor(value, self._dtype)
         values = cast(source.array, self._dtype)
         _expect_fitting(values.shape, indexing.shape_of_gathered(view._shape, gathering))
+        view._expect_writable()
         autograd.record_write(view, "scatter", source, gathering)
         view.writable_array()[gathering] = values
 
@@ -342,6 +346,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         if source._storage is self._storage is not None and source._geometry() == self._geometry():
             return self  # what `x[0] += 1` ends with
         _expect_fitting(source._shape, self._shape)
+        self._expect_writable()
         autograd.record_write(self, "copy_", source)
         lazy.write(self, source)
         return self
@@ -351,6 +356,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         from .creation import constant
 
         number = constant(value, self._dtype)
+        self._expect_writable()
         autograd.record_write(self, "copy_", number)
         self.writable_array()[...] = number.array
         return self

@@ -128,7 +128,7 @@ class ViewMethods:
     @property
     def T(self) -> Tensor:
         """The dimensions in reverse order. (A, B, …, Z) -> (Z, …, B, A)"""
-        return self.permute(range_of(self._shape)[::-1])
+        return self.permute(tuple(range(len(self._shape)))[::-1])
 
     @property
     def mT(self) -> Tensor:
@@ -213,11 +213,6 @@ def _by_columns(tensor: Any) -> Tensor:
     """Matrices with rows and columns exchanged; a vector stays."""
     result: Tensor = tensor.mT if tensor.ndim >= 2 else tensor
     return result
-
-
-def range_of(shape: Shape) -> tuple[int, ...]:
-    """The numbers of all dimensions."""
-    return tuple(range(len(shape)))
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
