@@ -90,7 +90,8 @@ class Saved:
 
     def get(self, name: str) -> Tensor:
         """The tensor; `GradientError` where it was modified since, naming the operation `name` that needs it."""
-        found = self.tensor.storage.version if self.tensor._pending is None else self.version
+        pending = self.tensor._pending
+        found = self.version if pending is not None and pending.storage is None else self.tensor.storage.version
         if found != self.version:
             tensor = self.tensor
             made = "" if tensor.grad_fn is None else f", the result of '{tensor.grad_fn.name}',"
