@@ -241,6 +241,12 @@ def resident_bytes(process: subprocess.Popen[str]) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    """The time that a process has spent on all CPUs, from Linux."""
+    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 # ------------------------------------------------------------------------------------------- what is measured
 
 
@@ -253,12 +259,13 @@ def measure_load(arguments: argparse.Namespace, work: Workload) -> None:
     figures: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(arguments.turns):
         for name, options in ways.items():
-            with server(*options, *arguments.server) as (port, _):
+            with server(*options, *arguments.server) as (port, process):
                 load(port, work, arguments.clients, 2.0, tolerance=arguments.tolerance)
-                seconds = arguments.seconds / arguments.turns
+                seconds, before = arguments.seconds / arguments.turns, cpu_seconds(process)
                 outcome = load(port, work, arguments.clients, seconds, tolerance=arguments.tolerance)
+                spent = (cpu_seconds(process) - before) / max(1, len(outcome.seconds))
             figures[name].append(outcome.throughput)
-            print(f"turn {turn + 1}, {name}: {outcome}", flush=True)
+            print(f"turn {turn + 1}, {name}: {outcome}; {spent * 1e3:.2f} ms of CPU an answer", flush=True)
     batched, single = (sorted(values)[len(values) // 2] for values in figures.values())
     print(f"batched / one by one: {batched / single:.2f}")
 

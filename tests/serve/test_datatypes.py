@@ -117,7 +117,6 @@ def test_bools_are_nothing_but_0_and_1() -> None:
         from_bytes(memoryview(b"\x00\x02"), (2,), dtypes.bool_)
 
 
-def test_bytes_at_odd_places_are_moved() -> None:
+def test_bytes_at_odd_places() -> None:
     found = from_bytes(memoryview(b"x" + np.arange(3, dtype=np.float64).tobytes())[1:], (3,), dtypes.f64)
-    assert found.flags.aligned
     assert found.tolist() == [0, 1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import kuiperinfer
 from kuiperinfer.errors import InputError
+from kuiperinfer.runtime.team import allowed_cpus
 from kuiperinfer.serve import Options
 from kuiperinfer.serve.refusals import Refusal
 from kuiperinfer.serve.served_model import ServedModel
@@ -16,12 +18,20 @@ from tests.serve import models
 from tests.small_models import CONVOLUTION, write_model
 
 
-def served(folder: Path, text: str, *, warm: bool = True, max_batch: int = 8, exact: bool = True) -> ServedModel:
-    options = Options(threads=1, max_batch=max_batch, exact=exact)
-    made = ServedModel("net", "1", kuiperinfer.load(write_model(folder, text)), options)
-    if warm:
-        made.warm_up()
+@pytest.fixture(autouse=True)
+def the_batch_is_the_quickest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which way is the quickest hangs on the machine: in the tests, the last one."""
+    monkeypatch.setattr("kuiperinfer.serve.served_model.quickest", lambda ways, inputs: ways[-1])
+
+
+def served(folder: Path, text: str, *, max_batch: int = 8, exact: bool = True, threads: int = 1) -> ServedModel:
+    options = Options(threads=threads, max_batch=max_batch, exact=exact)
+    made = ServedModel("net", "1", kuiperinfer.load(write_model(folder, text)), options, POOL)
+    made.warm_up()
     return made
+
+
+POOL = ThreadPoolExecutor(2)
 
 
 def declared(model: ServedModel) -> list[list[int]]:
@@ -60,22 +70,51 @@ def test_a_number_of_rows_that_the_file_fixes(tmp_path: Path) -> None:
     assert lane.run([np.array([[1, 2, 3, 4]], np.float32)])[0].tolist() == [[[1, 2], [3, 4]]]
 
 
-def test_bits_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that differ in their last bits in a batch are joined only if that is asked for."""
+@pytest.fixture
+def last_bits_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of larger batches are a little off, as they are where sums are taken in another order."""
     compile_really = ServedModel._compile
 
-    def compile_with_an_error(self: ServedModel, shapes: tuple[tuple[int, ...], ...]) -> object:
-        run = compile_really(self, shapes)
+    def compile_with_an_error(
+        self: ServedModel, shapes: tuple[tuple[int, ...], ...], threads: int | None = None
+    ) -> object:
+        run = compile_really(self, shapes, threads)
         factor = np.float32(1 + 1e-6 * (shapes[0][0] > 2))
         return lambda inputs: [output * factor for output in run(inputs)]
 
     monkeypatch.setattr(ServedModel, "_compile", compile_with_an_error)
-    exact, close = served(tmp_path / "a", models.ROWS), served(tmp_path / "b", models.ROWS, exact=False)
-    assert (exact.joins, exact.rows_are_free) == (False, True)
-    assert declared(exact) == [[-1, 3]]  # several rows in one request: run alone, as the model itself would
-    assert exact.lane(((2, 3),)) is None
-    assert exact.compile_lane(((2, 3),)).most_rows == 1
-    assert (close.joins, close.rows_are_free) == (True, True)
+
+
+@pytest.mark.usefixtures("last_bits_differ")
+def test_rows_that_differ_in_their_last_bits_are_not_run_as_a_batch(tmp_path: Path) -> None:
+    model = served(tmp_path, models.ROWS)
+    assert (model.joins, model.rows_are_free, model.rows_are_exact) == (False, True, False)
+    assert declared(model) == [[-1, 3]]
+    # several rows in one request are run as the model itself would run them
+    assert model.lane(((2, 3),)) is None
+    assert model.compile_lane(((2, 3),)).most_rows == 1
+
+
+@pytest.mark.usefixtures("last_bits_differ")
+def test_unless_that_is_asked_for(tmp_path: Path) -> None:
+    model = served(tmp_path, models.ROWS, exact=False)
+    assert (model.joins, model.rows_are_exact) == (True, False)
+    assert model.how == "up to 8 rows at once, as a batch"
+    assert model.lane(((5, 3),)) is model.lane(((1, 3),)) is not None
+
+
+@pytest.mark.skipif(allowed_cpus() < 2, reason="needs two CPUs")
+@pytest.mark.usefixtures("last_bits_differ")
+def test_but_they_are_run_apart_at_the_same_time(tmp_path: Path) -> None:
+    model = served(tmp_path, models.ROWS, threads=2)
+    assert model.how == "up to 8 rows at once, a thread for each"
+    lane = model.lane(((1, 3),))
+    assert lane is not None
+    assert lane.most_rows == 8
+    assert model.lane(((2, 3),)) is None  # not of one request
+    for rows in range(1, 10):
+        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        np.testing.assert_array_equal(lane.run([x])[0], 2 * x + 1)
 
 
 def test_no_batches_if_none_are_wanted(tmp_path: Path) -> None:

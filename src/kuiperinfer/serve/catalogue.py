@@ -89,6 +89,7 @@ class Catalogue:
         self._loaded: dict[str, dict[str, ServedModel]] = {}
         self._reasons: dict[tuple[str, str], str] = {}  # why a version is not there
         self._thread = ThreadPoolExecutor(1, "kuiper-serve-load")
+        self._pool = ThreadPoolExecutor(options.worker_count * options.threads, "kuiper-serve-row")
         self._lock = asyncio.Lock()  # models are loaded and unloaded one after the other
         self._opening: dict[tuple[ServedModel, Shapes], asyncio.Task[Lane]] = {}
         self.started = False
@@ -168,13 +169,23 @@ class Catalogue:
             made: dict[str, ServedModel] = {}
             for version, path in known[name].items():
                 try:
-                    made[version] = await self._in_thread(_load, name, version, path, self._options)
+                    made[version] = await self._in_thread(self._load, name, version, path)
                 except KuiperError as error:
                     reason = str(error).replace(f"{path.parent}/", "")  # where models lie is nobody's business
                     self._reasons[name, version] = reason
                     raise Refusal(400, f"model '{name}' cannot be loaded: {reason}") from error
                 self._reasons.pop((name, version), None)
             self._loaded[name] = made
+
+    def _load(self, name: str, version: str, path: Path) -> ServedModel:
+        model = ServedModel(name, version, load(path), self._options, self._pool)
+        model.warm_up()
+        if find_spec("PIL") is not None:
+            from .pictures import job_of
+
+            model.job = job_of(model.model, path)
+        log.info("loaded %s version %s: %s", name, version, model.how)
+        return model
 
     async def unload(self, name: str) -> None:
         """Takes a model away; requests that wait for it are still answered."""
@@ -210,17 +221,6 @@ class Catalogue:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def close(self) -> None:
-        """Ends the thread that loads; what it does at the moment is not waited for."""
+        """Ends the threads; a model that is being loaded is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _load(name: str, version: str, path: Path, options: Options) -> ServedModel:
-    model = ServedModel(name, version, load(path), options)
-    model.warm_up()
-    if find_spec("PIL") is not None:
-        from .pictures import job_of
-
-        model.job = job_of(model.model, path)
-    joins = f", batches of up to {options.max_batch}" if model.joins else ""
-    log.info("loaded %s version %s%s", name, version, joins)
-    return model
+        self._pool.shutdown()

@@ -60,11 +60,11 @@ def _shown(value: Any) -> str:
 
 
 def from_bytes(data: memoryview, shape: Sequence[int], dtype: DType) -> Array:
-    """The array that lies in `data`, which is as long as shape and dtype say; not copied where its place is aligned."""
+    """The array that lies in `data`, which is as long as shape and dtype say. It is not copied, and may not be aligned."""
     array = np.frombuffer(data, dtype.storage).reshape(shape)
     if dtype is dtypes.bool_ and array.view(np.uint8).max(initial=0) > 1:
         raise bad_request("BOOL bytes must be 0 or 1")
-    return np.require(array, requirements=("C", "A"))
+    return array
 
 
 def to_bytes(array: Array) -> bytes:

@@ -1,7 +1,7 @@
 """A loaded model as the server sees it: what it takes, and by which compiled code a request is run.
 
-Rows of a batch are joined only if that changes no answer. Whether it does is measured when a model is loaded: rows run together
-are compared with the same rows run alone.
+Requests are run together only if that changes no answer. Whether it does, and which way is the quickest, is measured when a
+model is loaded: rows run together are compared with the same rows run alone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ import numpy as np
 from ..dtypes import Array, DType, TensorSpec, f32, narrow
 from ..errors import CompileError, KuiperError
 from ..runtime import Model, ValueInfo
-from ..runtime.comparison import compare
 from ..settings import settings
 from .datatypes import datatype_name
 from .options import Options
 from .refusals import bad_request
+from .rows import Apart, Together, quickest, same_rows
 from .scheduler import Lane, Outputs, Run
 
 log = logging.getLogger(__name__)
@@ -31,67 +32,75 @@ Shapes = tuple[tuple[int, ...], ...]
 class ServedModel:
     """One version of a model. Made in a thread, since it compiles and runs the model (`warm_up`)."""
 
-    def __init__(self, name: str, version: str, model: Model, options: Options) -> None:
+    def __init__(self, name: str, version: str, model: Model, options: Options, pool: ThreadPoolExecutor) -> None:
         self.name = name
         self.version = version
         self.model = model
         self._options = options
+        self._pool = pool
         for info in (*model.inputs, *model.outputs):
             if info.dtype is not None:
                 datatype_name(info.dtype)
         self.rows_are_free = False  # whether the first dimension may be any, and its rows do not look at each other
-        self.joins = False  # whether requests are run together
+        self.rows_are_exact = False  # whether rows are the same bit for bit in a batch as alone
+        self.how = "one request at a time"  # or how requests are run together
         self.job: Any = None  # what it does with pictures, if it does and the extra for pictures is there
         self._row_lane: Lane | None = None
-        self._row_shapes: Shapes | None = None
+        self._row_shapes: Shapes = ()
         self._lanes: OrderedDict[Shapes, Lane] = OrderedDict()
 
+    @property
+    def joins(self) -> bool:
+        """Whether requests are run together."""
+        return self._row_lane is not None
+
     def warm_up(self) -> None:
-        """Compiles and runs the model for the shapes in its file, and for batches of them where these give the same answers."""
+        """Compiles and runs the model for the shapes in its file, and finds out whether and how rows are run together."""
         singles = _declared_shapes(self.model.inputs)
         if singles is None:
             return  # known only with the first request
         single = self._compile(singles)
         self._lanes[singles] = Lane(single)
-        rows = [_random_input(info, shape) for info, shape in zip(self.model.inputs, singles, strict=True)]
-        single(rows)
+        single([_random_input(info, shape) for info, shape in zip(self.model.inputs, singles, strict=True)])
         if singles and all(shape and shape[0] == 1 for shape in singles):
-            self._try_batches(single, singles)
-
-    def _try_batches(self, single: Run, singles: Shapes) -> None:
-        """Finds out whether rows may be run together, and compiles for 2, 4, 8… of them."""
-        most = max(2, self._options.max_batch)
-        sizes = [1 << power for power in range(1, most.bit_length()) if 1 << power <= most]
-        shapes = tuple(shape[1:] for shape in singles)
-        inputs = [
-            _random_input(info, (sizes[-1], *shape)) for info, shape in zip(self.model.inputs, shapes, strict=True)
-        ]
-        alone = [single([array[row : row + 1] for array in inputs]) for row in range(sizes[-1])]
-        runs = {1: single}
-        for size in sizes:
+            self._row_shapes = tuple(shape[1:] for shape in singles)
             try:
-                run = self._compile(tuple((size, *shape) for shape in shapes))
-                together = run([array[:size] for array in inputs])
+                self._try_rows(single)
             except KuiperError as error:
-                log.info("%s takes one row at a time: %s", self.name, error)
-                return
-            if not _same_rows(together, alone[:size], exact=False):
-                log.info("%s takes one row at a time: rows of a batch of %d depend on each other", self.name, size)
-                return
-            self.rows_are_free = True
-            if self._options.max_batch == 1:
-                return
-            if self._options.exact and not _same_rows(together, alone[:size], exact=True):
-                log.info(
-                    "%s is not batched: rows of a batch of %d differ in their last bits from single ones",
-                    self.name,
-                    size,
-                )
-                return
-            runs[size] = run
-        self.joins = True
-        self._row_shapes = shapes
-        self._row_lane = Lane(_in_shares(runs), self._options.max_batch, self._options.max_delay)
+                log.info("%s does not take several rows: %s", self.name, error)
+
+    def _try_rows(self, single: Run) -> None:
+        most = max(2, self._options.max_batch)
+        inputs = [
+            _random_input(info, (most, *shape)) for info, shape in zip(self.model.inputs, self._row_shapes, strict=True)
+        ]
+        alone = [single([array[row : row + 1] for array in inputs]) for row in range(most)]
+
+        def is_same(run: Run, rows: int, *, exact: bool) -> bool:
+            return same_rows(run([array[:rows] for array in inputs]), alone[:rows], exact=exact)
+
+        runs = {rows: self._compile_rows(rows) for rows in (2, most)}
+        if not all(is_same(run, rows, exact=False) for rows, run in runs.items()):
+            log.info("rows of %s look at each other", self.name)
+            return
+        self.rows_are_free = True
+        self.rows_are_exact = all(is_same(run, rows, exact=True) for rows, run in runs.items())
+        if self._options.max_batch == 1:
+            return
+        threads = self._options.threads
+        apart = Apart(single, self._compile_rows(1, threads=1), threads, self._pool)
+        may_join = self.rows_are_exact or not self._options.exact
+        if may_join and quickest([apart, runs[most]], inputs) is not apart:
+            between = {1 << power for power in range(2, most.bit_length())}
+            runs |= {rows: self._compile_rows(rows) for rows in between - {*runs}}
+            self._row_lane = Lane(Together({1: single, **runs}), most, self._options.max_delay)
+            self.how = f"up to {most} rows at once, as a batch"
+        elif threads > 1:
+            self._row_lane = Lane(apart, most, self._options.max_delay)
+            self.how = f"up to {most} rows at once, a thread for each"
+
+    def _compile_rows(self, rows: int, threads: int | None = None) -> Run:
+        return self._compile(tuple((rows, *shape) for shape in self._row_shapes), threads)
 
     # ------------------------------------------------------------------------------------------- requests
 
@@ -110,7 +119,9 @@ class ServedModel:
 
     def lane(self, shapes: Shapes) -> Lane | None:
         """The lane of requests with these input shapes; None where there is none yet (see `open_lane`)."""
-        if self._row_lane is not None and tuple(shape[1:] for shape in shapes) == self._row_shapes:
+        # several rows of one request are the model's own batch, which may differ in its last bits from the rows alone
+        may_join = self.rows_are_exact or not self._options.exact or all(shape[:1] == (1,) for shape in shapes)
+        if self._row_lane is not None and may_join and tuple(shape[1:] for shape in shapes) == self._row_shapes:
             return self._row_lane
         lane = self._lanes.get(shapes)
         if lane is not None:
@@ -127,13 +138,13 @@ class ServedModel:
         while len(self._lanes) > max(1, settings.max_plans):
             self._lanes.popitem(last=False)
 
-    def _compile(self, shapes: Shapes) -> Run:
+    def _compile(self, shapes: Shapes, threads: int | None = None) -> Run:
         if settings.engine == "compiled":
             specs = [
                 TensorSpec(shape, info.dtype or f32) for info, shape in zip(self.model.inputs, shapes, strict=True)
             ]
             try:
-                return self.model.compile(*specs, threads=self._options.threads).run
+                return self.model.compile(*specs, threads=threads or self._options.threads).run
             except CompileError as error:
                 log.warning("%s runs on the reference, slowly: %s", self.name, error)
         return self._run_reference
@@ -191,33 +202,3 @@ def _random_input(info: ValueInfo, shape: Sequence[int]) -> Array:
     generator = np.random.default_rng(0)
     numbers = generator.standard_normal(shape) if dtype.kind == "float" else generator.integers(0, 2, shape)
     return narrow(np.asarray(numbers).astype(dtype.compute), dtype)
-
-
-def _same_rows(together: Outputs, alone: Sequence[Outputs], *, exact: bool) -> bool:
-    """Whether the outputs of a batch are those of its rows, one below the other: bit for bit, or as near as floats can be."""
-    for output, parts in zip(together, zip(*alone, strict=True), strict=True):
-        if any(part.ndim == 0 or part.shape[0] != 1 for part in parts) or output.shape[:1] != (len(parts),):
-            return False
-        if len({part.shape for part in parts}) > 1 or output.shape[1:] != parts[0].shape[1:]:
-            return False
-        expected = np.concatenate(parts)
-        if exact and output.tobytes() != expected.tobytes():
-            return False
-        if not exact and not compare(output, expected).ok:
-            return False
-    return bool(together)
-
-
-def _in_shares(runs: dict[int, Run]) -> Run:
-    """A run of any number of rows, in shares of the sizes that there is code for, the largest first."""
-    sizes = sorted(runs, reverse=True)
-
-    def run(inputs: Sequence[Array]) -> Outputs:
-        rows, start, shares = inputs[0].shape[0], 0, []
-        while start < rows:
-            size = next(size for size in sizes if size <= rows - start)
-            shares.append(runs[size]([array[start : start + size] for array in inputs]))
-            start += size
-        return shares[0] if len(shares) == 1 else [np.concatenate(parts) for parts in zip(*shares, strict=True)]
-
-    return run
