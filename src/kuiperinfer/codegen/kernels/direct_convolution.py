@@ -20,6 +20,7 @@ from ..layout import ImageLayout
 from ..spec import KernelSpec
 from ..target import Target
 
+CACHE_LINE = 64  # bytes
 UNROLL = 4  # input channels of one turn of the innermost loop: enough to hide its jump, few enough to compile fast
 
 PREFETCH_BYTES = (
@@ -260,7 +261,8 @@ class DirectConvolutionSpec(KernelSpec):
                     code.load(code.at(turn_weights, block * block_weights + channel * lanes), align=lanes * 4)
                     for block in range(blocks)
                 ]
-                for block in range(blocks if prefetch else 0):
+                new_line = channel * lanes % (CACHE_LINE // 4) == 0
+                for block in range(blocks if prefetch and new_line else 0):
                     place = block * block_weights + channel * lanes + PREFETCH_BYTES // 4
                     code.prefetch(code.at(turn_weights, place))
                 for number, pixel in enumerate(pixels):
