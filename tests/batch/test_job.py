@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from kuiperinfer.batch.job import BatchJob, Listener, Progress, default_part_row
 from kuiperinfer.batch.local import local_runner
 from kuiperinfer.batch.output import OutputFolder
 from kuiperinfer.batch.part import run_part
+from kuiperinfer.batch.ray_cluster import PartActor
 from kuiperinfer.batch.sources import Slice, find_sources
 from kuiperinfer.batch.tasks import RawTask
 from kuiperinfer.errors import InputError, ShapeError
@@ -285,3 +287,23 @@ def test_killed_in_the_middle_and_started_again(linear: Path, tmp_path: Path) ->
     summary = raw_job(linear, [tmp_path / "x.npy"], output).run(local_runner(2))
     assert 0 < summary.rows_done_now <= 500 - 40 * 8
     assert files(output) == files(tmp_path / "whole")
+
+
+def test_a_part_at_which_workers_are_lost_again_and_again_ends_the_job(linear: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ROWS)
+    job = raw_job(linear, [tmp_path / "x.npy"], tmp_path / "out")
+    actor = object.__new__(PartActor)  # without a cluster
+    actor._job = job
+    with job.output.opened(job.identity()):
+        message = {"part": np.array([2]), "slices": np.array([pickle.dumps(job.parts()[2])], object)}
+        for _ in range(5):
+            job.output.count_attempt(2)  # and the worker is killed
+        (problem,) = actor(message)["problem"]
+        assert (
+            f"5 workers were lost at part 2, from {tmp_path / 'x.npy'} (row 16) to {tmp_path / 'x.npy'} (row 23)"
+            in problem
+        )
+        assert job.output.finished(2) is None
+    with job.output.opened(job.identity()):  # started again
+        assert actor(message) == {"part": [2], "rows": [8], "errors": [0], "problem": [""]}
+        assert job.output.finished(2) is not None

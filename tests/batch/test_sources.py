@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
-from kuiperinfer.batch.sources import Slice, Source, cut, find_sources, read_rows
+from kuiperinfer.batch.sources import PICTURE_SUFFIXES, Slice, Source, cut, find_sources, read_rows
 from kuiperinfer.errors import InputError, KuiperError
+from kuiperinfer.vision.pictures import FORMATS
 
 
 def write_table(path: Path, numbers: list[int], row_group_size: int = 3) -> Path:
@@ -24,6 +26,14 @@ def write_table(path: Path, numbers: list[int], row_group_size: int = 3) -> Path
 
 def values(source: Source, start: int, stop: int) -> list[Any]:
     return [row.value for row in read_rows([Slice(source, start, stop, start)], ["n"])]
+
+
+def test_pictures_are_what_can_be_read() -> None:
+    readable = {suffix for suffix, kind in Image.registered_extensions().items() if kind in FORMATS}
+    assert readable >= PICTURE_SUFFIXES
+    assert {kind for suffix, kind in Image.registered_extensions().items() if suffix in PICTURE_SUFFIXES} == set(
+        FORMATS
+    )
 
 
 def test_folders_are_searched_in_the_order_of_names(tmp_path: Path) -> None:

@@ -181,13 +181,17 @@ def digest_of(data: Any) -> str:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`: what is written there appears under `path` as a whole, or not at all."""
+def whole(path: Path, *, sync: bool = True) -> Iterator[Path]:
+    """A temporary name beside `path`: what is written there appears under `path` as a whole, or not at all.
+
+    Without `sync`, that holds when processes are killed, but not when the machine loses its power.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}{_PARTIAL}")
     try:
         yield partial
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
+        if sync:
+            with open(partial, "rb") as file:
+                os.fsync(file.fileno())
         os.replace(partial, path)
     except BaseException:
         with suppress(OSError):

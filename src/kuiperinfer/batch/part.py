@@ -109,7 +109,7 @@ def _annotated(job: BatchJob, number: int, row: Row, prepared: Any, record: dict
     stem = re.sub(r"[^\w.-]", "_", Path(row.source).stem)[:60]
     path = job.output.pictures_folder(number) / f"{row.number:08}-{stem}.jpg"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as partial:
+    with whole(path, sync=False) as partial:  # pictures are many, and can be drawn again
         Image.fromarray(job.task.annotate(prepared, record)).save(partial, "JPEG", quality=90)
     return path.relative_to(job.output.path).as_posix()
 

@@ -8,6 +8,7 @@ import pickle
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError, KuiperError
@@ -74,8 +75,9 @@ def _connected(address: str, actors: int | None, threads: int) -> Iterator[None]
     with redirect_stdout(sys.stderr):  # where Ray reports workers that were lost
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **local)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(f"--ray {address}: there is no Ray cluster to be reached ({error})") from error
+        except Exception as error:  # Ray raises it itself where a cluster does not start in time
+            what = "started" if address == "local" else "reached"
+            raise InputError(f"--ray {address}: there is no Ray cluster to be {what} ({error})") from error
         try:
             yield
         finally:
@@ -94,7 +96,7 @@ def _run(
     room = max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
     most = min(actors or room, len(parts))
     rows = [{"part": number, "slices": pickle.dumps(slices)} for number, slices in parts.items()]
-    shipped = ray.put(job)  # once, with the weights of the model
+    shipped = ray.put(replace(job, sources=()))  # once, with the weights of the model; the slices name their sources
     done = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         PartActor,
         fn_constructor_args=([shipped],),

@@ -18,7 +18,12 @@ from ..dtypes import Array
 from ..errors import InputError, KuiperError
 from .cells import cell
 
-PICTURE_SUFFIXES = frozenset(".jpg .jpeg .jpe .png .bmp .gif .ppm .pgm .pbm .webp .tif .tiff .jp2 .avif".split())
+PICTURE_SUFFIXES = frozenset(
+    (
+        ".jpg .jpeg .jpe .jfif .png .apng .bmp .gif .ppm .pgm .pbm .pnm .webp .tif .tiff .jp2 .j2k .j2c .jpx .jpf .jpc "
+        ".avif .avifs"
+    ).split()
+)
 
 _ROWS_AT_ONCE = 64  # of a table
 

@@ -13,6 +13,7 @@ import click
 
 from .extras import require_extra
 from .models import json_option
+from .picture_jobs import labels_option
 
 if TYPE_CHECKING:
     from rich.progress import Task as Line
@@ -46,9 +47,9 @@ _SECONDS_BETWEEN_LINES = 10.0
     "--recipe",
     "recipe_path",
     type=click.Path(path_type=Path),
-    help="Another recipe than the one beside the model (JSON).",
+    help="How the model wants its pictures (JSON); goes before the recipe beside it.",
 )
-@click.option("--labels", "labels_path", type=click.Path(path_type=Path), help="Names of the classes.")
+@labels_option
 @click.option("--column", default="image", show_default=True, help="Of tables, the column with the pictures.")
 @click.option("--annotate", is_flag=True, help="Write the pictures too, with the answers drawn on them.")
 @click.option("--ray", metavar="ADDRESS", help="Run on the Ray cluster at this address; 'local' starts one here.")
