@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import save_file as save_torch_file
 
-from kuiperinfer import InputError, nn
+from kuiperinfer import DTypeError, InputError, nn
+from kuiperinfer.dtypes import dtype_of, widen
 from kuiperinfer.tensor import Tensor, arange, no_grad
 
 
@@ -78,6 +80,29 @@ def test_tensors_and_arrays_of_any_strides(tmp_path: Path) -> None:
         expected = value.array if isinstance(value, Tensor) else value
         assert found[name].dtype == expected.dtype
         np.testing.assert_array_equal(found[name], expected)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+)
+def test_dtypes_of_pytorch(tmp_path: Path, dtype: str) -> None:
+    expected = torch.tensor([[0.0, 1.0, 2.5], [3.0, 100.0, 7.0]]).to(getattr(torch, dtype))
+    save_torch_file({"x": expected}, tmp_path / "x.safetensors")
+    found = nn.load_tensors(tmp_path / "x.safetensors")["x"]
+    assert dtype_of(found).torch_name == f"torch.{dtype}"
+    np.testing.assert_array_equal(widen(found), expected.float().numpy().astype(widen(found).dtype))
+    if dtype == "bfloat16":
+        layer = nn.Linear(3, 2, bias=False)
+        layer.load_state_dict({"weight": found})
+        np.testing.assert_array_equal(layer.weight.tolist(), expected.float().numpy())
+        with pytest.raises(DTypeError, match="'x': bf16 cannot be written as safetensors"):
+            nn.save_tensors({"x": found}, tmp_path / "y.safetensors")
+
+
+def test_a_dtype_that_nobody_here_knows(tmp_path: Path) -> None:
+    save_torch_file({"x": torch.zeros(2, dtype=torch.float8_e5m2)}, tmp_path / "x.safetensors")
+    with pytest.raises(DTypeError, match="'x' has the dtype F8_E5M2; expected one of F32, F64"):
+        nn.load_tensors(tmp_path / "x.safetensors")
 
 
 def test_a_state_that_does_not_fit_names_the_file(tmp_path: Path) -> None:

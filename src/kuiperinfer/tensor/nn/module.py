@@ -255,7 +255,7 @@ class Module:
             raise InputError(f"this state does not fit {type(self).__name__}: " + "; ".join(complaints))
         with no_grad():
             for name, array in arrays.items():
-                own[name][...] = from_numpy(array)
+                own[name].copy_(from_numpy(array))
         return keys
 
     # --------------------------------------------------------------------------------------- text

@@ -48,6 +48,7 @@ class SGD(Optimizer):
             state["momentum_buffer"] = direction.clone()
             return [(parameter, parameter - (lr * (1 + momentum) if group["nesterov"] else lr) * direction)]
         velocity = state["momentum_buffer"]
-        moved = momentum * velocity + (1 - group["dampening"]) * direction
+        taken = (1 - group["dampening"]) * direction if group["dampening"] else direction
+        moved = momentum * velocity + taken
         step = direction + momentum * moved if group["nesterov"] else moved
         return [(velocity, moved), (parameter, parameter - lr * step)]
