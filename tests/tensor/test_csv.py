@@ -98,6 +98,7 @@ def test_an_empty_file(table: Path) -> None:
             r"table.csv:2: the longest line has 2 numbers, and this one 1; expected lines of one length",
         ),
         ("1,2\n3,4,5\n", "f32", r"table.csv:1: the longest line has 3 numbers, and this one 2"),
+        ("1,1_0\n", "f32", r"table.csv:1: expected a number of f32, found '1_0'"),
         ("a,b\n1,2\n", "f32", r"table.csv:1: expected a number of f32, found 'a'"),
         ("1,2\n3, \n", "f32", r"table.csv:2: expected a number of f32, found ''"),
         ("1,2\n3,4.5\n", "i64", r"table.csv:2: expected a number of i64, found '4.5'"),

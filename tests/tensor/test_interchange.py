@@ -93,7 +93,8 @@ def test_bfloat16_of_ml_dtypes_is_shared() -> None:
     ("source", "kind", "message"),
     [
         (np.zeros(3, ">f4"), InputError, "another byte order"),
-        (np.zeros(3, [("a", "i1"), ("b", "<i4")])["b"], InputError, "no whole number of elements apart"),
+        (np.zeros(3, [("a", "<i4"), ("b", "<i2")])["a"], InputError, "lie not where whole elements could"),
+        (np.zeros(13, "u1")[1:].view("<i4"), InputError, "lie not where whole elements could"),
         (np.zeros(3, "u2"), DTypeError, "'uint16' are not supported"),
         ([1, 2], InputError, "expected an array, found list"),
     ],

@@ -60,16 +60,22 @@ def _lines(text: str, lenient: bool) -> list[str]:
     return lines
 
 
+def _number(token: str, kind: str) -> Any:
+    if "_" in token:  # which Python's numbers may have
+        raise ValueError(token)
+    return _NUMBER_TYPES[kind](token)
+
+
 def _strict(token: str, dtype: DType, place: str) -> Any:
     try:
-        return _NUMBER_TYPES[dtype.kind](token)
+        return _number(token, dtype.kind)
     except ValueError:
         raise InputError(f"{place}: expected a number of {dtype}, found {token.strip()!r}") from None
 
 
 def _lenient(token: str, dtype: DType) -> Any:
     try:
-        number = complex(token) if dtype.kind == "complex" else float(token)
+        number = _number(token, "complex" if dtype.kind == "complex" else "float")
         return int(number.real) if dtype.kind in ("int", "bool") else number
     except (ValueError, OverflowError):
         return 0

@@ -38,10 +38,11 @@ def from_numpy(array: Array) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise InputError(f"from_numpy: expected an array, found {type(array).__name__}; use tensor(), which copies")
     dtype = dtype_of(array)
-    if not array.dtype.isnative or any(stride % array.itemsize for stride in array.strides):
+    evenly = array.flags.aligned and not any(stride % array.itemsize for stride in array.strides)
+    if not array.dtype.isnative or not evenly:
         raise InputError(
             f"from_numpy: an array of dtype {array.dtype} and strides {array.strides} cannot be shared, because its elements "
-            "have another byte order or lie no whole number of elements apart; use tensor(), which copies"
+            "have another byte order, or lie not where whole elements could; use tensor(), which copies"
         )
     span = _Span(array)
     strides = tuple(stride // array.itemsize for stride in array.strides)
