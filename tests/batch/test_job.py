@@ -151,13 +151,14 @@ def test_models_that_have_no_rows_are_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_row_that_the_network_refuses_does_not_spoil_its_neighbours(tmp_path: Path) -> None:
     model = write_model(tmp_path, LINEAR.replace("(2,4)", "(?,?)").replace("(2,3)", "(?,3)"))
-    rows = [row.tolist() for row in ROWS[:6]]
+    rows: list[Any] = [row.tolist() for row in ROWS[:6]]
     rows[2] = [1.0, 2.0]
+    rows.insert(3, None)
     pq.write_table(pa.table({"pnnx_input_0": rows}), tmp_path / "x.parquet")
     job = raw_job(model, [tmp_path / "x.parquet"], tmp_path / "out")
-    assert job.run(local_runner(1)).errors == 1
-    (error,) = errors(tmp_path / "out")
-    assert error["row"] == 2
+    assert job.run(local_runner(1)).errors == 2
+    error, other = errors(tmp_path / "out")
+    assert (error["row"], other["row"]) == (2, 3)
     assert "operator 'fc' (nn.Linear)" in error["error"]
     y = Predictor(model)({"x": ROWS[[0, 1, 3, 4, 5]]})["pnnx_output_0"]
     assert np.array_equal(results(tmp_path / "out")["pnnx_output_0"].combine_chunks().to_numpy_ndarray(), y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,22 @@ def test_what_is_no_picture_is_listed(pictures: Path, tmp_path: Path) -> None:
         strict=True,
     ):
         assert complaint in found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are text here")
+def test_names_of_files_that_are_no_text(pictures: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    try:
+        (folder / os.fsdecode(b"a\xff.png")).write_bytes((pictures / "classify.png").read_bytes())
+        (folder / os.fsdecode(b"b\xfe.png")).write_bytes(b"broken")
+    except OSError:
+        pytest.skip("this file system wants text")
+    task = PictureTask("classify", bundled_classifier(), 1, 1)
+    output = OutputFolder(tmp_path / "out")
+    summary = BatchJob(task, find_sources([folder], output.path), output, annotate=True).run(local_runner(1))
+    assert summary.errors == 1
+    (row,) = pq.read_table(output.path / "results").to_pylist()
+    assert row["source"] == str(folder) + "/a\\udcff.png"
+    assert row["picture"] == "pictures/part-00000/00000000-a_.jpg"
+    assert json.loads(output.errors_file.read_text("utf-8"))["source"] == str(folder) + "/b\\udcfe.png"

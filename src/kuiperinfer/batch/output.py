@@ -177,7 +177,7 @@ def _short(value: Any) -> str:
 
 def digest_of(data: Any) -> str:
     """SHA-256 of plain data."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from .sources import Row, Slice, read_rows
 from .tasks import Task
 
 _ROW_GROUP_BYTES = 16 << 20
+_LARGEST_JPEG = 65_500  # pixels of a side
 
 _WHERE = [("row", pa.int64()), ("source", pa.string()), ("source_row", pa.int64())]
 
@@ -32,8 +33,13 @@ class _Done:
     errors: list[dict[str, Any]] = field(default_factory=list)
 
     def fail(self, row: Row, error: KuiperError) -> None:
-        where = {"row": row.number, "source": row.source, "source_row": row.source_row}
-        self.errors.append({**where, "error": str(error)})
+        where = {"row": row.number, "source": _unicode(row.source), "source_row": row.source_row}
+        self.errors.append({**where, "error": _unicode(str(error))})
+
+
+def _unicode(text: str) -> str:
+    """Text that files can hold: names of files may have bytes that are no characters."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def run_part(job: BatchJob, number: int, slices: Sequence[Slice], progress: Progress) -> Finished:
@@ -51,6 +57,7 @@ def run_part(job: BatchJob, number: int, slices: Sequence[Slice], progress: Prog
         if not writer.is_used:
             path.unlink(missing_ok=True)
         rows = sum(piece.stop - piece.start for piece in slices)
+        errors.sort(key=lambda error: int(error["row"]))
         finished = Finished(number, rows, tuple(errors), path.stat().st_size if writer.is_used else None)
         job.output.finish(finished)
     except OSError as error:
@@ -88,7 +95,6 @@ def _infer(task: Task, prepared: Sequence[tuple[Row, Any]], done: _Done) -> _Don
             done.rows.append((row, value, task.finish(value, output)))
         except KuiperError as error:
             done.fail(row, error)
-    done.errors.sort(key=lambda error: error["row"])
     return done
 
 
@@ -96,7 +102,7 @@ def _arrays(task: Task, done: _Done, schema: Any, pictures: list[str] | None) ->
     if not done.rows:
         return None
     rows = [row for row, _, _ in done.rows]
-    where = [[row.number for row in rows], [row.source for row in rows], [row.source_row for row in rows]]
+    where = [[row.number for row in rows], [_unicode(row.source) for row in rows], [row.source_row for row in rows]]
     arrays = [pa.array(values, kind) for values, (_, kind) in zip(where, _WHERE, strict=True)]
     arrays += task.arrays([record for _, _, record in done.rows])
     return pa.RecordBatch.from_arrays(arrays + ([pa.array(pictures)] if pictures else []), schema=schema)
@@ -106,11 +112,13 @@ def _annotated(job: BatchJob, number: int, row: Row, prepared: Any, record: dict
     """Draws the answer on the picture and returns the path of the file, relative to the output folder."""
     from PIL import Image
 
+    image = Image.fromarray(job.task.annotate(prepared, record))
     stem = re.sub(r"[^\w.-]", "_", Path(row.source).stem)[:60]
-    path = job.output.pictures_folder(number) / f"{row.number:08}-{stem}.jpg"
+    kind, suffix = ("JPEG", "jpg") if max(image.size) <= _LARGEST_JPEG else ("PNG", "png")
+    path = job.output.pictures_folder(number) / f"{row.number:08}-{stem}.{suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path, sync=False) as partial:  # pictures are many, and can be drawn again
-        Image.fromarray(job.task.annotate(prepared, record)).save(partial, "JPEG", quality=90)
+        image.save(partial, kind, quality=90)
     return path.relative_to(job.output.path).as_posix()
 
 
