@@ -64,7 +64,7 @@ def _row(name: str, arity: int, numpy: Callable[..., Array], *derivative: str, i
 
 
 _ROWS = (
-    _row("relu", 1, lambda x: np.maximum(x, 0), "mul(grad,sign(out))", integers=True),
+    _row("relu", 1, lambda x: np.maximum(x, 0), "where(le(out,0),0,grad)", integers=True),
     _row("relu6", 1, lambda x: np.clip(x, 0, 6), "mul(grad,mul(sign(out),sign(sub(6,out))))", integers=True),
     _row(
         "clamp",
