@@ -84,7 +84,7 @@ def test_what_processes_leave_is_done_here(
     assert len(processes) == 2
 
 
-@pytest.mark.parametrize("executable", ["", "/nowhere/python"])
+@pytest.mark.parametrize("executable", ["", "/nowhere/python", "/bin/false"])
 def test_without_an_interpreter_all_is_done_here(
     here: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, executable: str
 ) -> None:

@@ -7,6 +7,7 @@ answer with object files. Where they cannot be started, or fail in any way, this
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import queue
 import sys
@@ -46,7 +47,8 @@ def compile_kernels(specs: Mapping[str, KernelSpec], target: Target) -> Iterator
 
 def _most_processes() -> int:
     most = settings.compile_processes or allowed_cpus()
-    return most if most > 1 and sys.executable and not getattr(sys, "frozen", False) else 0
+    is_python = os.path.basename(sys.executable or "").startswith("python")  # and no program that has it built in
+    return most if most > 1 and is_python and not getattr(sys, "frozen", False) else 0
 
 
 def _by_processes(specs: Mapping[str, KernelSpec], target: Target, count: int) -> Iterator[tuple[str, bytes]]:
