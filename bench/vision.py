@@ -52,7 +52,7 @@ def engine_alone(job: Any, inputs: Any, seconds: float) -> float:
     return runs * len(inputs) / (time.perf_counter() - start)
 
 
-def whole_way(job: Job[Any], paths: list[Path], batch: int, readers: int) -> tuple[float, int, int]:
+def whole_way(job: Job[Any], paths: list[Path], batch: int, readers: int | None) -> tuple[float, int, int]:
     """Pictures a second from files to results; how many results, how many errors."""
     start = time.perf_counter()
     outcomes = [outcome.error is None for outcome in stream(job, paths, batch=batch, readers=readers)]
@@ -108,7 +108,7 @@ def main() -> int:
     parser.add_argument("--size", default="640x480")
     parser.add_argument("--batch", type=numbers, default=[1])
     parser.add_argument("--threads", type=numbers, default=[1])
-    parser.add_argument("--readers", type=int, default=2)
+    parser.add_argument("--readers", type=int, help="threads that read; as `stream` chooses unless given")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
     arguments = parser.parse_args()

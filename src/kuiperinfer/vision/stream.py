@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ..codegen.processors import allowed_cpus
 from ..dtypes import Array
 from ..errors import KuiperError
 from .job import Job
@@ -43,13 +44,16 @@ class _Read(NamedTuple):
 
 
 def stream(
-    job: Job[Result], sources: Iterable[PictureSource], *, batch: int = 1, readers: int = 2
+    job: Job[Result], sources: Iterable[PictureSource], *, batch: int = 1, readers: int | None = None
 ) -> Iterator[Outcome[Result]]:
     """The outcome of each picture, in their order. A picture that cannot be read is an outcome with an error; the rest go on.
 
-    `batch` pictures go into one inference where the model allows it, and `readers` threads read them; no more than two batches
-    and a few pictures are held at once, so `sources` may be endless. What is wrong with the model or the job itself is raised.
+    `batch` pictures go into one inference where the model allows it, and `readers` threads read them (None: one a processor but
+    one, at most four); no more than two batches and a few pictures are held at once, so `sources` may be endless. What is wrong
+    with the model or the job itself is raised.
     """
+    if readers is None:  # more of them would take processors from the inference and give nothing
+        readers = min(4, max(1, allowed_cpus() - 1))
     size = job.possible_batch(batch)
     ahead = max(2 * size, readers + 1)
     waiting = iter(sources)
