@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import kuiperinfer
 from kuiperinfer import settings
-from kuiperinfer.convert import convert_file, from_torchscript
+from kuiperinfer.convert import conversion, convert_file, from_torchscript
 from kuiperinfer.convert.other_engines import arrays_of, to_torch
 from kuiperinfer.convert.verification import verify
 from kuiperinfer.dtypes import dtype_of
@@ -311,6 +311,12 @@ def test_onnx_is_verified_by_onnxruntime(tmp_path: Path, monkeypatch: pytest.Mon
     )
     (verified,) = convert_file(path, verify=True).verified
     assert verified.ok and verified.engine == "onnxruntime" and str(verified) == "onnxruntime on (1,2)f32: agrees"
+    free = tmp_path / "free.onnx"
+    free.write_bytes(onnx_files.model(batch="n"))
+    monkeypatch.setattr(conversion, "shapes_in_log", lambda log: ("[1,2]f32", "[5,2]f32"))  # as it guesses of free ones
+    for shapes, expected in (([], ["(1,2)f32", "(5,2)f32"]), (["3x2"], ["(3,2)f32"])):
+        found = convert_file(free, shapes, verify=True).verified
+        assert [str(one.inputs[0]) for one in found] == expected and all(one.ok for one in found)
     Session.shift = 1.0
     with pytest.raises(ConversionError, match=r"differs from onnxruntime on \(1,2\)f32: output 0: error"):
         kuiperinfer.from_onnx(path, verify=True)
@@ -326,8 +332,8 @@ def test_a_shape_other_than_the_traced_one(tmp_path: Path) -> None:
 
 def test_a_script_needs_shapes(tmp_path: Path, reference: Any) -> None:
     torch.jit.freeze(torch.jit.script(small())).save(str(tmp_path / "frozen.pt"))
-    conversion = convert_file(tmp_path / "frozen.pt")
-    assert conversion.warnings == (
+    found = convert_file(tmp_path / "frozen.pt")
+    assert found.warnings == (
         "the file does not tell the shapes of its inputs, so nothing could be simplified or checked: give them",
     )
     assert convert_file(tmp_path / "frozen.pt", ["1x3x8x8"], verify=True).warnings == ()

@@ -223,9 +223,9 @@ def convert_file(
         time_limit,
     )
     model, said, log = _convert(request, save)
+    # Of a file with free dimensions the converter also prints a second shape that it would try, even where it was told one.
     used = [from_converter_text(text) for text in shapes_in_log(log)]
-    first = list(request.shapes) or used[0]
-    second = list(request.shapes2) or used[1]
+    first, second = (request.shapes, request.shapes2) if request.shapes else used
     said += _what_is_unknown(model, first)
     if kind is Kind.TORCHSCRIPT and was_training(source) and has_modes(source):
         said.append(TRAINING_MODE)
