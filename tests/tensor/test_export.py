@@ -469,6 +469,17 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a part in place": (_partly, r"written in place \('copy_'\) in part, or while others look"),
     "in place under a view": (_aliased, "while others look at its memory"),
     "active dropout": (lambda x: functional.dropout(x, training=True), "dropout that stays active"),
+    "a constant that is given back": (
+        lambda x: (x, Tensor(float(x.sum()))),
+        "the result: a constant would have to follow",
+    ),
+    "as many as there are": (
+        lambda x: cat([x] * x.shape[0]),
+        "the number of tensors would have to follow the input: 2",
+    ),
+    "as many results": (lambda x: (x,) * x.shape[0], "the result: the number of tensors would have"),
+    "the one or the other": (lambda x: x.relu() + (x if x[0, 1] > 0 else ONE), "other tensors are used"),
+    "dimensions that vanish": (lambda x: x[: x.shape[0] - 3].squeeze(0) + 1, "for the first one"),
     "no tensor": (lambda x: 3, "the module gives a int; expected a tensor"),
     "a dict": (lambda x: {"y": x}, "the module gives a dict"),
     "nothing": (lambda x: (), "the module gives a tuple"),

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ...dtypes import i64
+from ...dtypes import Array, i64
 from ...errors import InputError
 from .steps import EXPRESSION, Step, Value, values_in
 
@@ -32,47 +30,68 @@ def merge(first: Run, second: Run) -> Run:
         raise InputError(
             "the module does different things for different inputs, and only one of them could be exported"
         )
-    counterparts = dict(zip(map(id, first.inputs), second.inputs, strict=True))
     steps: list[Step] = []
-    open_shapes = [(value, other.shape) for value, other in zip(first.inputs, second.inputs, strict=True)]
+    pairs = _Pairs()
+    pairs.add("an input", first.inputs, second.inputs)
     for step, other in zip(first.steps, second.steps, strict=True):
-        for value, counterpart in zip(step.inputs, other.inputs, strict=True):
-            if value.constant is not None:
-                _check_constant(step, value, counterpart)
-            elif counterparts.get(id(value)) is not counterpart:
-                raise InputError(f"{_place(step)}: takes different tensors for different inputs of the module")
+        pairs.check(_place(step), step.inputs, other.inputs)
         steps += _opened(step, other)
         if str(step.tree) != str(other.tree):
-            raise _depends(step, "its numbers", step.tree, other.tree)
-        for value, counterpart in zip(step.outputs, other.outputs, strict=True):
-            counterparts[id(value)] = counterpart
-            open_shapes.append((value, counterpart.shape))
-    results = zip(values_in(first.result), values_in(second.result), strict=True)
-    if any(value.constant is None and counterparts.get(id(value)) is not other for value, other in results):
-        raise InputError("the module gives back different tensors for different inputs")
-    for value, shape in open_shapes:  # last, because parameters are merged by the shapes of the first run
-        value.shape = tuple(a if a == b else None for a, b in zip(value.shape, shape, strict=True))
+            raise _depends(_place(step), "its numbers", step.tree, other.tree)
+        pairs.add(_place(step), step.outputs, other.outputs)
+    pairs.check("the result", list(values_in(first.result)), list(values_in(second.result)))
+    pairs.open_shapes()  # last, because parameters are merged by the shapes of the runs
     return Run(first.inputs, steps, first.result)
+
+
+class _Pairs:
+    """Values of the first run and what they are in the second."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[int, tuple[Value, Value]] = {}
+
+    def add(self, place: str, values: list[Value], others: list[Value]) -> None:
+        for value, other in zip(values, others, strict=True):
+            if len(value.shape) != len(other.shape) or value.dtype is not other.dtype:
+                raise _depends(place, "the dimensions or the dtype of what it gives", value.shape, other.shape)
+            self.pairs[id(value)] = value, other
+
+    def check(self, place: str, values: list[Value], others: list[Value]) -> None:
+        """`InputError` unless the values that are used are the same ones in both runs, or equal constants."""
+        if len(values) != len(others):
+            raise _depends(place, "the number of tensors", len(values), len(others))
+        for value, other in zip(values, others, strict=True):
+            if value.constant is not None and other.constant is not None:
+                if not _equal(value.constant, other.constant):
+                    raise _depends(place, "a constant", value.constant, other.constant)
+            elif self.pairs.get(id(value), (value, None))[1] is not other:
+                raise InputError(f"{place}: other tensors are used for other inputs of the module")
+
+    def open_shapes(self) -> None:
+        """Sizes that differ become None."""
+        for value, other in self.pairs.values():
+            value.shape = tuple(a if a == b else None for a, b in zip(value.shape, other.shape, strict=True))
 
 
 def _place(step: Step) -> str:
     return f"'{step.name}' ({step.type})" if step.name else step.type
 
 
-def _depends(step: Step, what: str, first: Any, second: Any) -> InputError:
+def _depends(place: str, what: str, first: Any, second: Any) -> InputError:
+    found = f"{_shortened(first)} for the first one, {_shortened(second)} for another"
     return InputError(
-        f"{_place(step)}: {what} would have to follow the input: {first} for the first one, {second} for another; "
-        "calculate with tensors all the way, or export without input_shapes2 where it depends on a size"
+        f"{place}: {what} would have to follow the input: {found}; calculate with tensors all the way, or export without "
+        "input_shapes2 where it depends on a size"
     )
 
 
-def _check_constant(step: Step, value: Value, other: Value) -> None:
-    first, second = value.constant, other.constant
-    if first is second:
-        return
-    with_nan = value.dtype.kind == "float"
-    if first is None or second is None or not np.array_equal(first, second, equal_nan=with_nan):
-        raise _depends(step, "a constant", value.shape, other.shape)
+def _shortened(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _equal(first: Array, second: Array) -> bool:
+    return first.tobytes() == second.tobytes() and first.shape == second.shape
 
 
 # ------------------------------------------------------------------------------------------- parameters
@@ -86,7 +105,7 @@ def _opened(step: Step, other: Step) -> list[Step]:
         rule = _RULES.get((step.type, key))
         steps = rule(step, other) if rule else None
         if steps is None:
-            raise _depends(step, f"the parameter '{key}'", first, second)
+            raise _depends(_place(step), f"the parameter '{key}'", first, second)
         return steps
     return [step]
 
