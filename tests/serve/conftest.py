@@ -30,6 +30,11 @@ class Running:
         self._thread.start()
         wait_until(lambda: service.ready or service.failure is not None)
 
+    @property
+    def connections(self) -> set[Any]:
+        """The connections that are open."""
+        return self._server.server_state.connections
+
     def connect(self) -> Connection:
         """A connection to it."""
         return Connection(self.port)

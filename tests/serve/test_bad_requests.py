@@ -7,6 +7,7 @@ import json
 import os
 import random
 import string
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,44 @@ def test_clients_that_go(start: Start) -> None:
             connection.send("POST", INFER, GOOD)
     is_well(running)
     wait_until(lambda: running.service.scheduler.waiting == 0)
+
+
+def flip_request(columns: int, **more: Any) -> tuple[bytes, str]:
+    return binary_request("x", np.arange(columns, dtype=np.float32).reshape(1, -1), "FP32", **more)
+
+
+def test_a_client_that_does_not_take_its_answer(start: Start) -> None:
+    running = start({"flip": models.flip("f32", "?,?"), "rows": models.ROWS}, limits=Limits(body_seconds=0.3))
+    body, length = flip_request(4_000_000, parameters={"binary_data_output": True})
+    with running.connect() as connection:
+        connection.send("POST", "/v2/models/flip/infer", body, Inference_Header_Content_Length=length)
+        wait_until(lambda: running.ask("GET", "/status")[2]["models"][0]["latency"]["count"] == 1)
+        is_well(running)
+        wait_until(lambda: len(running.connections) == 0)
+        with pytest.raises(ConnectionError):
+            connection.answer()
+
+
+def test_a_client_that_takes_its_answer_slowly(start: Start) -> None:
+    running = start({"flip": models.flip("f32", "?,?")}, limits=Limits(body_seconds=2.0))
+    body, length = flip_request(1_000_000, parameters={"binary_data_output": True})
+    with running.connect() as connection:
+        connection.send("POST", "/v2/models/flip/infer", body, Inference_Header_Content_Length=length)
+        received = 0
+        while received < 4_000_000:
+            data = connection.socket.recv(100_000)
+            assert data
+            received += len(data)
+            time.sleep(0.02)
+
+
+def test_answers_that_are_too_large_for_json(start: Start) -> None:
+    running = start({"flip": models.flip("f32", "?,?")}, limits=Limits(json_bytes=2000))
+    for columns, status in ((100, 200), (101, 400)):
+        body, length = flip_request(columns)
+        found, _, content = running.ask("POST", "/v2/models/flip/infer", body, Inference_Header_Content_Length=length)
+        assert found == status
+    assert content["error"] == "output 'y' has 101 elements, more than 100 in JSON: ask for it with binary_data"
 
 
 @pytest.fixture(scope="module")

@@ -173,7 +173,7 @@ class Protocol:
         return await asyncio.to_thread(parse_request, *arguments)
 
     def _answer(self, asked: InferenceRequest, model: ServedModel, outputs: Outputs) -> Response:
-        body, json_bytes = encode_answer(asked, model, outputs)
+        body, json_bytes = encode_answer(asked, model, outputs, self.service.options.limits)
         if json_bytes is None:
             return Response(body, media_type="application/json")
         return Response(body, headers={HEADER_LENGTH: str(json_bytes), "content-type": "application/octet-stream"})

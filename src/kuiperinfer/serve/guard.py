@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 from collections.abc import Sequence
@@ -40,13 +39,11 @@ def refusal_answer(refusal: Refusal) -> tuple[int, dict[str, str], bytes]:
 
 
 class Guard:
-    """Checks who asks and when, adds `SECURITY_HEADERS`, and ends requests whose clients do not take the answer."""
+    """Checks who asks and when, and adds `SECURITY_HEADERS`."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app = app
         self.service = service
-        limits = service.options.limits
-        self._longest = limits.body_seconds + 2 * limits.answer_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,13 +65,7 @@ class Guard:
             status, headers, body = refusal_answer(refusal)
             await Response(body, status, headers)(scope, receive, guarded_send)
             return
-        task = asyncio.current_task()
-        assert task is not None
-        timer = asyncio.get_running_loop().call_later(self._longest, task.cancel)
-        try:
-            await self.app(scope, receive, guarded_send)
-        finally:
-            timer.cancel()
+        await self.app(scope, receive, guarded_send)
 
     def _check(self, path: str, headers: Headers) -> None:
         """Raises `Refusal` for those who may not ask."""

@@ -24,6 +24,7 @@ from .served_model import ServedModel
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 _BIT_64 = 1 << 63
+_JSON_ELEMENT_BYTES = 20  # of a float, with its comma
 
 
 @dataclass(frozen=True)
@@ -227,8 +228,11 @@ def _list(value: Any, place: str) -> list[Any]:
 # ------------------------------------------------------------------------------------------- answers
 
 
-def encode_answer(request: InferenceRequest, model: ServedModel, arrays: Sequence[Array]) -> tuple[bytes, int | None]:
+def encode_answer(
+    request: InferenceRequest, model: ServedModel, arrays: Sequence[Array], limits: Limits
+) -> tuple[bytes, int | None]:
     """The body of an answer, and the length of its JSON if something binary lies behind that."""
+    most = limits.json_bytes // _JSON_ELEMENT_BYTES
     named = dict(zip(model.output_names(len(arrays)), arrays, strict=True))
     wanted = dict.fromkeys(named, request.binary) if request.outputs is None else request.outputs
     tensors, binary = [], []
@@ -240,6 +244,10 @@ def encode_answer(request: InferenceRequest, model: ServedModel, arrays: Sequenc
         if is_binary:
             binary.append(to_bytes(array))
             tensor["parameters"] = {"binary_data_size": len(binary[-1])}
+        elif array.size > most:
+            raise bad_request(
+                f"output '{name}' has {array.size:,} elements, more than {most:,} in JSON: ask for it with binary_data"
+            )
         else:
             tensor["data"] = to_json(array, name)
         tensors.append(tensor)

@@ -18,10 +18,10 @@ class Limits:
     pixels: int = 50_000_000  # of one picture
     bytes_in_flight: int = 512 << 20  # of all bodies that are read or wait
     waiting: int = 256  # requests in the queue
-    connections: int = 1024
+    connections: int = 512
     head_seconds: float = 10.0  # until a request's head is there
-    body_seconds: float = 30.0  # until its body is there
-    answer_seconds: float = 30.0  # from then on, until its answer is ready; also until the client has taken it
+    body_seconds: float = 30.0  # until its body is there; also how long a client may take nothing of its answer
+    answer_seconds: float = 30.0  # from then on, until its answer is ready
     drain_seconds: float = 60.0  # what a shutdown waits for requests that were accepted
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..errors import InputError
 from .app import make_app
 from .guard import names_of
+from .options import Limits
 from .service import Service
 
 _BACKLOG = 512
@@ -27,38 +28,63 @@ _LAST_CONNECTIONS_SECONDS = 0.1  # for connections that the system has taken but
 
 
 class _Connection(HttpToolsProtocol):
-    """A connection whose client has to come to the point: a request's head within `head_seconds`."""
+    """A connection whose client has to come to the point, and to take what it asked for.
 
-    head_seconds = 10.0
+    The head of a request has `limits.head_seconds` to arrive; a client that takes nothing of its answer for `body_seconds` is
+    cut off, lest what it does not take fills the memory.
+    """
+
+    limits = Limits()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._expect_head()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._forget_head()
-        elif self._head_timer is None:
-            self._expect_head()
+        if self._is_answering():
+            self._stop_timer("head")
+        elif "head" not in self._timers:
+            self._start_timer("head", self.limits.head_seconds, self._on_late_head)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_taking()
+
+    def resume_writing(self) -> None:
+        self._stop_timer("taking")
+        super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_head()
+        for name in list(self._timers):
+            self._stop_timer(name)
         super().connection_lost(exc)
 
-    def _expect_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.head_seconds, self._on_late_head)
-
-    def _forget_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _on_late_head(self) -> None:
-        self._head_timer = None
-        if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+        self._stop_timer("head")
+        if not self._is_answering() and not self.transport.is_closing():
             self.transport.close()
+
+    def _expect_taking(self) -> None:
+        before = self.transport.get_write_buffer_size()
+        self._start_timer("taking", self.limits.body_seconds, lambda: self._on_late_taking(before))
+
+    def _on_late_taking(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() >= before:
+            self.transport.abort()
+        else:
+            self._expect_taking()
+
+    def _start_timer(self, name: str, seconds: float, action: Callable[[], None]) -> None:
+        self._timers[name] = self.loop.call_later(seconds, action)
+
+    def _stop_timer(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
 
 
 class Server(uvicorn.Server):
@@ -67,7 +93,7 @@ class Server(uvicorn.Server):
     def __init__(self, service: Service) -> None:
         self.service = service
         limits = service.options.limits
-        protocol = type("Connection", (_Connection,), {"head_seconds": limits.head_seconds})
+        protocol = type("Connection", (_Connection,), {"limits": limits})
         super().__init__(
             uvicorn.Config(
                 make_app(service),
