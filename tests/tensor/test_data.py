@@ -238,6 +238,11 @@ def test_batches_do_not_share_memory_with_the_data() -> None:
     assert not array.any()
 
 
+def test_data_in_the_other_byte_order() -> None:
+    (batch,) = next(iter(data.DataLoader([np.arange(3, dtype=">f4")], 3)))
+    assert batch.tolist() == [0, 1, 2]
+
+
 def test_batches_of_samples_and_of_tensors(tmp_path: Path) -> None:
     write_mnist(tmp_path, IMAGES, LABELS)
     loader = data.DataLoader(data.read_mnist(tmp_path), 5, transform=lambda images, labels: (images - 0.5, labels % 2))

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...dtypes import Array
 from ...errors import InputError
-from ..interchange import from_numpy
 from ..random import default_generator
 from ..tensor import Tensor
+from ..wrapping import wrap
 from .samples import Samples
 
 Transform: TypeAlias = Callable[..., Sequence[Any]]
@@ -51,17 +51,24 @@ class DataLoader:
         order = self._generator.permutation(self.sample_count) if self.shuffle else np.arange(self.sample_count)
         for number in range(len(self)):
             arrays = self._take(order[number * self.batch_size : (number + 1) * self.batch_size])
-            if self.transform is not None:
-                arrays = self.transform(*arrays)
-            yield tuple(from_numpy(np.ascontiguousarray(array)) for array in arrays)
+            if self.transform is None:
+                yield tuple(wrap(array) for array in arrays)  # which nobody else has
+            else:
+                yield tuple(Tensor(array) for array in self.transform(*arrays))
 
 
 def _source(dataset: Samples | Sequence[Array | Tensor]) -> tuple[Callable[[Array], Sequence[Array]], int]:
     if isinstance(dataset, Samples):
         return dataset.__getitem__, len(dataset)
-    arrays = [array.numpy() if isinstance(array, Tensor) else np.asarray(array) for array in dataset]
+    arrays = [array.detach().array if isinstance(array, Tensor) else _native(array) for array in dataset]
     counts = {array.shape[0] if array.ndim else None for array in arrays}
     if len(counts) != 1 or None in counts:
         shapes = ", ".join(str(array.shape) for array in arrays) or "nothing"
         raise InputError(f"DataLoader: expected arrays of one number of samples, found {shapes}")
     return (lambda indices: [array[indices] for array in arrays]), len(arrays[0])
+
+
+def _native(values: Any) -> Array:
+    """An array in this machine's byte order."""
+    array = np.asarray(values)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)

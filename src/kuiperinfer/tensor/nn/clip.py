@@ -26,7 +26,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     if norm_type <= 0:
         raise InputError(f"clip_grad_norm_: norm_type {norm_type}; expected a positive number or inf")
     gradients = _gradients(parameters)
-    norms = [float(np.linalg.norm(gradient.numpy().ravel(), norm_type)) for gradient in gradients]
+    norms = [float(np.linalg.norm(gradient.array.ravel(), norm_type)) for gradient in gradients]
     norm = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
     factor = max_norm / (norm + 1e-6)
     if factor < 1 or math.isnan(factor):

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from ...errors import InputError, did_you_mean
 from ..autograd import no_grad
-from ..interchange import from_numpy
 from ..lazy import update
 from ..tensor import Tensor
 
@@ -102,8 +101,7 @@ class Optimizer:
             group.update({key: value for key, value in options.items() if key != "params"})
         self.state = {
             tensors[number]: {
-                key: from_numpy(value.numpy().copy()) if isinstance(value, Tensor) else value
-                for key, value in entries.items()
+                key: value.clone() if isinstance(value, Tensor) else value for key, value in entries.items()
             }
             for number, entries in saved["state"].items()
         }
