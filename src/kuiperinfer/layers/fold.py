@@ -32,6 +32,16 @@ class _Blocks(Layer):
         twice = tuple(2 * padding for padding in self.padding)
         return tuple(map(window_count, size, self.kernel_size, self.stride, self.dilation, twice))
 
+    def columns(self, image: Array) -> Array:
+        """The blocks of an image as columns."""
+        *batch, channels, height, width = image.shape
+        ends: Pads = tuple((padding, padding) for padding in self.padding)
+        padded = pad_array(image, ((0, 0),) * (image.ndim - 2) + ends, "constant")
+        windows = sliding_windows(padded, self.kernel_size, self.stride, self.dilation)  # (*, C, *counts, *kernel)
+        first = image.ndim - 2
+        columns = windows.transpose(*range(first), first + 2, first + 3, first, first + 1)
+        return columns.reshape(*batch, channels * math.prod(self.kernel_size), math.prod(self.counts((height, width))))
+
     def laid(self, columns: Array, size: Ints) -> Array:
         """Columns as blocks of an image of this size, added up where they overlap."""
         *batch, rows, _ = columns.shape
@@ -68,13 +78,7 @@ class Unfold(_Blocks):
         return input.like((*batch, channels * math.prod(self.kernel_size), math.prod(self.counts((height, width)))))
 
     def forward(self, input: Array) -> Array:
-        *batch, channels, height, width = input.shape
-        ends: Pads = tuple((padding, padding) for padding in self.padding)
-        padded = pad_array(input, ((0, 0),) * (input.ndim - 2) + ends, "constant")
-        windows = sliding_windows(padded, self.kernel_size, self.stride, self.dilation)  # (*, C, *counts, *kernel)
-        first = input.ndim - 2
-        columns = windows.transpose(*range(first), first + 2, first + 3, first, first + 1)
-        return columns.reshape(*batch, channels * math.prod(self.kernel_size), math.prod(self.counts((height, width))))
+        return self.columns(input)
 
     def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
         return [self.laid(gradient, input.shape[-2:])]
@@ -111,3 +115,8 @@ class Fold(_Blocks):
 
     def forward(self, input: Array, output_size: Value = None) -> Array:
         return self.laid(input, self._image(output_size))
+
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, output_size: Value = None
+    ) -> Gradients:
+        return [self.columns(gradient), None]

@@ -59,4 +59,4 @@ def masked_fill(input: Tensor, mask: Tensor, value: Scalar) -> Any:
 def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     """The positions along a dimension that `index` names."""
     axis = input.shape.dimension(dim)
-    return input[(*[slice(None)] * axis, index)]
+    return input[(slice(None),) * axis + (index,)]

@@ -51,6 +51,7 @@ def _weights_of(
 def _nll(
     context: Context, logs: Array, target: Array, weight: Array | None, *, ignore_index: int, reduction: str
 ) -> Array:
+    _expect_reduction(reduction)
     if target.dtype.kind not in "iu":
         raise DTypeError(f"target: expected integers that name classes, found dtype {dtype_of(target)}")
     axis = 0 if logs.ndim == 1 else 1
@@ -134,6 +135,7 @@ def _against_probabilities(
         raise ShapeError(
             f"target: expected probabilities of shape {logs.shape}, that of the input, found {target.shape}"
         )
+    _expect_reduction(reduction)
     classes = logs.shape[axis]
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / classes
@@ -167,7 +169,7 @@ _BCE = Elementwise(
     parse("neg(add(mul(@1,maximum(log(@0),-100.0)),mul(sub(1,@1),maximum(log1p(neg(@0)),-100.0))))", internal=True),
     (
         parse("mul(@3,div(sub(@0,@1),maximum(mul(@0,sub(1,@0)),1e-12)))", internal=True),
-        parse("mul(@3,sub(maximum(log1p(neg(@0)),-100.0),maximum(log(@0),-100.0)))", internal=True),
+        parse("mul(@3,sub(log1p(neg(@0)),log(@0)))"),
     ),
     2,
 )
