@@ -55,13 +55,13 @@ def lesson_2() -> None:
     """Flattening and padding."""
     assert ones(2, 3, 4).flatten().shape == (24,)
     assert ones(12, 24).flatten().shape == (288,)
-    by_rows, by_columns = tensor([[0.0, 1], [2, 3]]).flatten(), tensor([[0.0, 1], [2, 3]]).T.flatten()
-    assert (by_rows.tolist(), by_columns.tolist()) == ([0, 1, 2, 3], [0, 2, 1, 3])
-    up, down, left, right = 1, 2, 3, 4
-    padded = functional.pad(ones(3, 4, 5), (left, right, up, down))
+    matrix = tensor([[0.0, 1], [2, 3]])
+    assert matrix.flatten(row_major=True).tolist() == [0, 1, 2, 3]
+    assert matrix.flatten(row_major=False).tolist() == [0, 2, 1, 3]
+    padded = ones(3, 4, 5).padding((1, 2, 3, 4), 0)  # up, down, left, right
     assert padded.shape == (3, 7, 12)
     assert padded[:, 1:5, 3:8].sum().item() == padded.sum().item() == 60
-    framed = functional.pad(ones(3, 4, 5), (2, 2, 2, 2), value=3.14)
+    framed = ones(3, 4, 5).padding((2, 2, 2, 2), 3.14)
     assert framed.shape == (3, 8, 9)
     assert framed[:, 2:6, 2:7].sum().item() == 60
     print("2  padded by 1, 2, 3 and 4\n", padded[0])
