@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
+from hypothesis import strategies
 
 import kuiperinfer
 from kuiperinfer import InputError, KuiperError, cli, nn, pnnx
@@ -313,6 +316,47 @@ def _in_place(x: Tensor) -> Tensor:
 def test_operations(tmp_path: Path, name: str) -> None:
     function, shape = OPERATIONS[name]
     check(tmp_path, Traced(function), numbers(*shape))
+
+
+CHAIN: list[Callable[[Tensor], Tensor]] = [
+    lambda x: x * 2 + 1,
+    lambda x: x - x.mean(),
+    lambda x: x.sin() * x,
+    lambda x: x.transpose(0, -1),
+    lambda x: x[::-1],
+    lambda x: x[..., 1:],
+    lambda x: x[..., -1:].expand(*x.shape),
+    lambda x: x.reshape(-1, x.shape[0]),
+    lambda x: x.unsqueeze(1).squeeze(1),
+    lambda x: x.flatten(1) if x.ndim > 1 else x + 0.5,
+    lambda x: functional.softmax(x, -1),
+    lambda x: x.sum(0, keepdim=True) + x,
+    lambda x: x.clamp(-1, 1).abs(),
+    lambda x: cat([x, x * 0.5], 0),
+    lambda x: where(x > 0, x, x.exp() - 1),
+    lambda x: x.relu(),
+    lambda x: _in_place(x + 0.0),
+]
+
+
+@hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
+@hypothesis.given(links=strategies.lists(strategies.sampled_from(CHAIN), min_size=1, max_size=7))
+def test_chains(links: list[Callable[[Tensor], Tensor]]) -> None:
+    def chain(x: Tensor) -> Tensor:
+        for link in links:
+            x = link(x)
+        return x
+
+    x = numbers(3, 4, 5)
+    with no_grad():
+        expected = chain(Tensor(x)).numpy()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.pnnx.param")
+        kuiperinfer.export(Traced(chain), path, x.shape)
+        with kuiperinfer.settings(engine="reference"):
+            found = kuiperinfer.load(path)(x)
+        for output in (found, *run_in_torch(path, x)):
+            np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_weights_used_by_functions_are_constants_under_their_names(tmp_path: Path) -> None:
