@@ -112,12 +112,12 @@ def test_impossible_settings(wrong: dict[str, Any], complaint: str) -> None:
 
 # ------------------------------------------------------------------------------------------- the way back
 
-sides = st.integers(1, 3000)
+sides = st.integers(8, 3000)
 preprocesses = st.builds(
     Preprocess,
-    height=st.integers(16, 700),
-    width=st.integers(16, 700),
-    resize=st.one_of(st.none(), st.integers(16, 800)),
+    height=st.integers(16, 400),
+    width=st.integers(16, 400),
+    resize=st.one_of(st.none(), st.integers(16, 400)),
     fit=st.sampled_from(list(FITS)),
     enlarge=st.booleans(),
 )
