@@ -13,7 +13,7 @@ from tests.markdown_code import code_blocks, run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-ELSEWHERE = ("tensor.md",)  # pages whose Python other tests run
+ELSEWHERE = ("batch.md", "serve.md", "tensor.md")  # pages whose Python the tests of their rooms run
 
 
 def name_of(page: Path) -> str:

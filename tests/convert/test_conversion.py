@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import kuiperinfer
 from kuiperinfer import settings
 from kuiperinfer.convert import conversion, convert_file, from_torchscript
+from kuiperinfer.convert.converter import Converted
 from kuiperinfer.convert.other_engines import arrays_of, to_torch
 from kuiperinfer.convert.verification import verify
 from kuiperinfer.dtypes import dtype_of
@@ -376,3 +377,19 @@ def test_verification_counts_outputs(reference: Any) -> None:
     model = kuiperinfer.from_torch(module(lambda x: (x, x + 1)), X)
     with pytest.raises(ConversionError, match=r"torch gives 1 outputs, the converted model 2"):
         verify(model, [X.numpy()], [X.numpy()], "torch")
+
+
+def test_onnx_operators_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def left(request: Any, folder: Path) -> Converted:
+        text = "7767517\n3 2\npnnx.Input in0 0 1 0\nExpand e 1 1 0 1\npnnx.Output out0 1 0 1\n"
+        (folder / "x.pnnx.param").write_text(text)
+        (folder / "x.pnnx.bin").write_bytes(b"PK\x05\x06" + bytes(18))
+        return Converted(folder / "x.pnnx.param", folder / "x.pnnx.bin", "")
+
+    (tmp_path / "net.onnx").write_bytes(onnx_files.NETWORK)
+    monkeypatch.setattr(conversion, "run_converter", left)
+    with pytest.raises(UnsupportedOperatorError, match=r"Expand .*\n.*\nwhere dimensions are free.* give the shapes"):
+        kuiperinfer.from_onnx(tmp_path / "net.onnx")
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        kuiperinfer.from_onnx(tmp_path / "net.onnx", ["1x2"])
+    assert "where dimensions are free" not in str(caught.value)

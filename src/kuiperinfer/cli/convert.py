@@ -55,6 +55,7 @@ def command(
     supported (the files are written, kuiper check lists them), 1 if the conversion fails or --verify finds a difference.
     """
     from ..convert import convert_file
+    from ..convert.conversion import FREE_DIMENSIONS
     from ..errors import UnsupportedOperatorError
     from .check import report_unsupported
 
@@ -73,6 +74,8 @@ def command(
         )
     except UnsupportedOperatorError as error:
         report_unsupported(save.with_name(save.name + ".pnnx.param"), error.operators, as_json)
+        if FREE_DIMENSIONS in error.message:
+            click.echo(f"{FREE_DIMENSIONS}, such as --shape 1x3x640x640", err=True)
         return 2
     _report(conversion, time.perf_counter() - start, as_json)
     return 0 if all(verified.ok for verified in conversion.verified) else 1

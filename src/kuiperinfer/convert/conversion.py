@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..dtypes import Array, TensorSpec, dtype_of
-from ..errors import ConversionError, InputError, KuiperError
+from ..errors import ConversionError, InputError, KuiperError, UnsupportedOperatorError
 from ..graph import annotation_mismatches
 from ..runtime import Model, load
 from ..runtime.inputs import random_arrays
@@ -34,6 +34,9 @@ from .tracing import (
 from .verification import Verified, check_outputs, verify
 
 TIME_LIMIT = 600.0  # seconds
+FREE_DIMENSIONS = (
+    "where dimensions are free, the converter leaves operators of ONNX as they are: give the shapes of the inputs"
+)
 ENGINES: dict[Kind, tuple[str, Callable[[Path, Sequence[Array]], list[Array]]]] = {
     Kind.TORCHSCRIPT: ("torch", run_torchscript),
     Kind.ONNX: ("onnxruntime", run_onnx),
@@ -257,12 +260,19 @@ def _convert(request: Request, save: str | os.PathLike[str] | None) -> tuple[Mod
         try:
             model = load(converted.param, converted.bin)
         except KuiperError as error:
+            if isinstance(error, UnsupportedOperatorError) and _leaves_operators(request):
+                error.message = f"{error.message}\n{FREE_DIMENSIONS}"
             raise error.at(request.what) from error
     said = [
         f"the converter could not write something down ({line}): verify the result" for line in losses(converted.log)
     ]
     said += [f"shapes differ, {line}: verify the result" for line in annotation_mismatches(model.graph)]
     return model, said, converted.log
+
+
+def _leaves_operators(request: Request) -> bool:
+    """Whether the converter may have left operators of ONNX as they are because it knew no shapes."""
+    return request.kind is Kind.ONNX and not request.shapes
 
 
 def _files(save: str | os.PathLike[str] | None) -> tuple[Path, Path] | None:
