@@ -156,6 +156,13 @@ class Code:
         """Stores a vector or a float."""
         self.builder.store(value, pointer, align=align)
 
+    def stream(self, value: Vector, pointer: ir.Value) -> None:
+        """Stores a whole vector at an address that is a multiple of its size, past the caches."""
+        element = value.type.element
+        size = element.width // 8 if isinstance(element, ir.IntType) else 4
+        store = self.builder.store(value, pointer, align=value.type.count * size)
+        store.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(I32, 1)]))
+
     def load_first(self, pointer: ir.Value, count: Index, fill: float = 0.0, element: ir.Type = F32) -> Vector:
         """The first `count` elements of a vector (of floats unless told otherwise), the other lanes `fill`.
 

@@ -30,11 +30,13 @@ from ..dtypes import Array, DType, Scalar, TensorSpec, dtype_of, f32, narrow, re
 from ..errors import ShapeError
 from ..expression import ALL_FUNCTIONS, Call, Expression, Literal, Operand, evaluate, infer, substitute
 from ..expression.tree import distinct_nodes
+from ..memory import ALIGNMENT
 from ..runtime.team import default_threads, team
 from ..settings import settings
 
 # Elements from which a compiled loop is faster than NumPy's functions: measured by bench/tensor.py.
 COMPILED_FROM = 8192
+_STREAMED_FROM = 8 << 20  # bytes of a result that leave no room for others in the caches
 _THREADED_FROM = 1 << 17  # elements that are worth waking other threads for
 _BLOCK = 1 << 14  # elements of a block that NumPy evaluates at once
 _TASKS_A_THREAD = 4
@@ -82,15 +84,16 @@ class FusedLoop:
         calculated elsewhere first. `ShapeError` for operands that do not broadcast to the outputs.
         """
         now = settings.current()
-        key = (now.engine, now.target, now.threads, *map(_form, operands), *map(_form, outputs))
+        streams = outputs[0].nbytes >= _STREAMED_FROM and _can_stream(operands, outputs)
+        key = (now.engine, now.target, now.threads, streams, *map(_form, operands), *map(_form, outputs))
         way = self._ways.get(key)
         if way is None:
             if len(self._ways) >= _MOST_WAYS:
                 self._ways.clear()
-            way = self._ways[key] = self._find_way(operands, outputs)
+            way = self._ways[key] = self._find_way(operands, outputs, streams)
         way(operands, outputs)
 
-    def _find_way(self, operands: Sequence[Value], outputs: Sequence[Array]) -> _Way:
+    def _find_way(self, operands: Sequence[Value], outputs: Sequence[Array], streams: bool) -> _Way:
         """How operands and outputs of these dtypes, shapes and strides are gone through."""
         shape = outputs[0].shape
         views = [_broadcast(operand, shape) if isinstance(operand, np.ndarray) else operand for operand in operands]
@@ -98,7 +101,7 @@ class FusedLoop:
         if not outputs[0].size:
             return _do_nothing
         if outputs[0].size >= COMPILED_FROM and self._is_compilable(kinds, outputs):
-            return self._compiled(kinds, views, outputs)
+            return self._compiled(views, outputs, streams)
         steps = _plan_steps(self.trees, kinds)
         values = steps or (lambda given: [evaluate(tree, given) for tree in self.trees])
         if outputs[0].size > _BLOCK:
@@ -118,13 +121,13 @@ class FusedLoop:
         numbers = {i: Literal(spec) for i, spec in enumerate(specs) if not isinstance(spec, TensorSpec)}
         return all(is_vectorizable(substitute(tree, numbers), specs) for tree in self.trees)
 
-    def _compiled(self, kinds: tuple[Kind, ...], views: Sequence[Value], outputs: Sequence[Array]) -> _Compiled:
+    def _compiled(self, views: Sequence[Value], outputs: Sequence[Array], streams: bool) -> _Compiled:
         everything = [*(view for view in views if isinstance(view, np.ndarray)), *outputs]
         shape, strides = _walk(everything)
         outer, rows = len(shape) - 1, math.prod(shape[:-1])
         parts = iter([MapPart(dtype_of(a), _step(a, own[-1])) for a, own in zip(everything, strides, strict=True)])
         operands = tuple(next(parts) if isinstance(view, np.ndarray) else MapPart(f32, NUMBER) for view in views)
-        spec = AnyShapeMapSpec(self._texts, operands, tuple(parts), outer)
+        spec = AnyShapeMapSpec(self._texts, operands, tuple(parts), outer, streams and not outer)
         target = current_target()
         kernel = self._kernels.get((spec, target))
         if kernel is None:
@@ -152,6 +155,16 @@ def _form(operand: Any) -> Any:
     if isinstance(operand, np.ndarray):
         return operand.dtype, operand.shape, operand.strides
     return type(operand)
+
+
+def _can_stream(operands: Sequence[Value], outputs: Sequence[Array]) -> bool:
+    """Whether results may go past the caches: they begin at a cache line, and are not what is read too."""
+    return all(output.ctypes.data % ALIGNMENT == 0 for output in outputs) and not any(
+        np.may_share_memory(operand, output)
+        for operand in operands
+        if isinstance(operand, np.ndarray)
+        for output in outputs
+    )
 
 
 def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:

@@ -39,12 +39,14 @@ class AnyShapeMapSpec(KernelSpec):
     """`texts`, expressions of the operands `@0`…, each with a result of its own, f32 or bool; see the module's docstring.
 
     `outer` counts the dimensions besides the innermost. Results may be the memory of operands with the same strides.
+    `streams`: results, which begin at a whole vector of memory, go past the caches, for more elements than these hold.
     """
 
     texts: tuple[str, ...]
     operands: tuple[MapPart, ...]
     results: tuple[MapPart, ...]
     outer: int
+    streams: bool = False
 
     @property
     def tasks(self) -> int:
@@ -118,7 +120,7 @@ class AnyShapeMapSpec(KernelSpec):
             for start, results in zip(starts, values, strict=True):
                 for number, value in enumerate(results, start=len(self.operands)):
                     place = code.at(here[number], code.mul(start, steps[number]), I8)
-                    _store(code, value, place, self.parts[number], steps[number], count)
+                    _store(code, value, place, self.parts[number], steps[number], count, self.streams)
 
         def whole_turn(index: Index, _: Sequence[Vector]) -> Sequence[Vector]:
             vectors(index, lanes, range(0, turn, lanes))
@@ -181,13 +183,15 @@ def _load(code: Code, place: Any, part: MapPart, step: Index, count: Index) -> V
     return to_float(code, vector, part.dtype)
 
 
-def _store(code: Code, value: Vector, place: Any, part: MapPart, step: Index, count: Index) -> None:
+def _store(code: Code, value: Vector, place: Any, part: MapPart, step: Index, count: Index, streams: bool) -> None:
     """The first `count` lanes of a vector of float32, as elements of the result's type."""
     if part.dtype is bool_:
         truth = code.builder.fcmp_unordered("!=", value, code.splat(0.0))
         value = code.builder.zext(truth, ir.VectorType(I8, code.target.lanes))
     if part.step == DENSE:
-        if isinstance(count, int):
+        if isinstance(count, int) and streams:
+            code.stream(value, place)
+        elif isinstance(count, int):
             code.store(value, place, align=part.dtype.itemsize)
         else:
             code.store_first(value, place, count)
