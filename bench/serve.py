@@ -320,6 +320,7 @@ def draw(curves: dict[str, Sequence[tuple[int, float, float, float]]], path: Pat
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "kuiper"}  # the same file for the same figures
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
