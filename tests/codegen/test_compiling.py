@@ -94,7 +94,7 @@ def test_without_an_interpreter_all_is_done_here(
 
 
 def test_code_that_llvm_refuses_is_an_error_here(processes: list[subprocess.Popen[bytes]]) -> None:
-    specs = {"refused": TextSpec("this is no module", ()), **SPECS}
+    specs = {"refused": TextSpec("Refused", "this is no module", ()), **SPECS}
     with settings(compile_processes=2), pytest.raises(CompileError, match="refuses"):
         dict(compile_kernels(specs, TARGET))
     assert all(process.returncode is not None for process in processes)

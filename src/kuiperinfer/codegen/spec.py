@@ -51,6 +51,11 @@ class KernelSpec:
         self.emit(code)
         return code.finish()
 
+    @property
+    def kind(self) -> str:
+        """What names of kernels begin with."""
+        return type(self).__name__
+
     def functions(self, name: str) -> tuple[str, ...]:
         """The functions that others may call in the module of that name."""
         return (name,)
@@ -60,8 +65,14 @@ class KernelSpec:
 class TextSpec(KernelSpec):
     """A module that is there as text, of functions that are no kernels."""
 
+    title: str
     text: str
     exported: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The title."""
+        return self.title
 
     def module(self, name: str, target: Target) -> str:
         """The text itself."""
@@ -85,4 +96,4 @@ def generator_digest() -> str:
 def kernel_name(spec: KernelSpec, target: Target) -> str:
     """A name that tells kernels apart: the kind, and a digest of spec, target and generator."""
     text = f"{spec!r}|{target!r}|{generator_digest()}"
-    return f"{type(spec).__name__}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"{spec.kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"

@@ -276,7 +276,7 @@ def native_spec() -> dict[str, KernelSpec]:
         waiting=_WAITING, sleeping=_SLEEPING, running=_RUNNING, left=_LEFT, quit=_QUIT,
         pause=pause, sleep=sleep, wake=wake, timeout=timeout,
     )  # fmt: skip
-    spec = TextSpec(source, ("run_alone", "run_member", "serve", "move"))
+    spec = TextSpec("ThreadTeam", source, ("run_alone", "run_member", "serve", "move"))
     return {kernel_name(spec, target): spec}
 
 
