@@ -48,7 +48,7 @@ class Job(ABC, Generic[Result]):
         """The results for several pictures, `batch` of them in one inference where the model allows that."""
         read = [read_picture(picture) for picture in pictures]
         prepared = [self.prepare(picture) for picture in read]
-        size = self.possible_batch(batch)
+        size = self.possible_batch(min(batch, max(len(read), 1)))
         return [self.finish(output, picture) for output, picture in zip(self.infer(prepared, size), read, strict=True)]
 
 

@@ -55,9 +55,9 @@ class _Sums:
         left, top, right, bottom = part
         x0, x1 = _windows(left, right, width)
         y0, y1 = _windows(top, bottom, height)
-        upper, lower = self._sums[y0], self._sums[y1]
-        sums = lower[:, x1] - lower[:, x0] - upper[:, x1] + upper[:, x0]
-        means = sums / ((y1 - y0)[:, None] * (x1 - x0))[..., None]
+        upper, lower, at = y0[:, None], y1[:, None], self._sums
+        sums = at[lower, x1] - at[lower, x0] - at[upper, x1] + at[upper, x0]
+        means = sums / ((lower - upper) * (x1 - x0))[..., None]
         return np.asarray((means - 127.5) / 128, np.float32)
 
 
