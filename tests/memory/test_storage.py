@@ -24,11 +24,26 @@ def test_storages_over_one_block_share_bytes_and_version() -> None:
     inner = part.at(8)
     assert (inner.offset, inner.nbytes, inner.address) == (32, 68, base.address + 32)
     assert part.shares_with(inner) and not base.shares_with(Storage(100))
-    part.increment_version()
+    part.begin_write()
     assert base.version == inner.version == 1
     base.block.data[32:] = 5
     assert (inner.block.data[inner.offset :] == 5).all()
     assert inner.version == 1, "reading and writing bytes is nobody's business but the tensor's"
+
+
+def test_who_has_to_read_the_old_bytes_is_asked_before_they_change() -> None:
+    seen = []
+
+    class Reader:
+        def evaluate(self) -> None:
+            seen.append(int(storage.block.data[0]))
+
+    storage = Storage(8)
+    storage.block.data[...] = 1
+    storage.block.readers = Reader()
+    storage.at(4).begin_write()
+    storage.block.data[...] = 2
+    assert seen == [1] and storage.version == 1
 
 
 def test_a_storage_may_be_empty_and_end_at_the_end() -> None:

@@ -34,7 +34,10 @@ class LeakError(KuiperError):
 
 @dataclass(frozen=True)
 class Statistics:
-    """What an allocator has done: bytes and numbers of blocks; `cached_bytes` are those kept for later."""
+    """What an allocator has done: bytes and numbers of blocks; `cached_bytes` are those kept for later.
+
+    `lasting_bytes` are out for as long as the process lives; the other counters leave them out.
+    """
 
     allocated_bytes: int
     deallocated_bytes: int
@@ -75,7 +78,7 @@ class Memory(np.ndarray):
 
     capacity: int
     start: int
-    freed: int  # when it came back, counted in deallocations
+    freed: int  # when it came back, counted in blocks that did
     is_locked: bool  # made read-only by somebody
 
 
@@ -104,7 +107,7 @@ class Allocator:
         self._dead: deque[_Lease] = deque()
         self._cache: dict[int, list[Memory]] = {}  # by size; in each list the block that was freed last stands at the end
         self._allocated = self._deallocated = self._lasting = self._peak = self._cached = 0
-        self._allocations = self._deallocations = self._hits = 0  # the number of allocations is the last one's serial
+        self._allocations = self._deallocations = self._hits = self._serial = self._returns = 0
         self._fail_at = 0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew_lock)
@@ -131,11 +134,13 @@ class Allocator:
             array: Array = np.ndarray((nbytes,), np.uint8, memory, memory.start)
             lease = _Lease(array, self._on_death)
             lease.memory, lease.nbytes, lease.lasting = memory, nbytes, lasting
-            lease.serial = self._allocations = self._allocations + 1
+            lease.serial = self._serial = self._serial + 1
             self._leases[lease.serial] = lease
-            self._allocated += nbytes
             if lasting:
                 self._lasting += nbytes
+                return array
+            self._allocations += 1
+            self._allocated += nbytes
             live = self._allocated - self._deallocated
             if live > self._peak:
                 self._peak = live
@@ -184,10 +189,11 @@ class Allocator:
 
     def _take_back(self, lease: _Lease) -> None:
         del self._leases[lease.serial]
-        self._deallocations += 1
-        self._deallocated += lease.nbytes
         if lease.lasting:
             self._lasting -= lease.nbytes
+        else:
+            self._deallocations += 1
+            self._deallocated += lease.nbytes
         memory = lease.memory
         capacity = memory.capacity
         if capacity > self.cache_limit:
@@ -195,7 +201,8 @@ class Allocator:
         if memory.is_locked:
             memory.flags.writeable = True
             memory.is_locked = False
-        memory.freed = self._deallocations
+        self._returns += 1
+        memory.freed = self._returns
         kept = self._cache.get(capacity)
         if kept is None:
             kept = self._cache[capacity] = []
@@ -249,13 +256,12 @@ class Allocator:
 
     def all_clear(self) -> bool:
         """Whether everything that was allocated came back, except for what lasts as long as the process."""
-        statistics = self.statistics()
-        return statistics.live_bytes == statistics.lasting_bytes
+        return self.statistics().live_blocks == 0
 
     @contextlib.contextmanager
     def no_leaks(self) -> Iterator[None]:
         """Raises `LeakError` where memory taken within the block, by any thread, is still held at its end."""
-        first = self._allocations
+        first = self._serial
         yield
         gc.collect()
         self.statistics()

@@ -71,8 +71,10 @@ class Storage:
         """How often the block was written in place, by whichever storage."""
         return self.block.version
 
-    def increment_version(self) -> None:
-        """Notes that the block is written."""
+    def begin_write(self) -> None:
+        """Has to be called before bytes change: who still has to read the old ones does, and the version goes up."""
+        if self.block.readers is not None:
+            self.block.readers.evaluate()
         self.block.version += 1
 
     def shares_with(self, other: Storage) -> bool:

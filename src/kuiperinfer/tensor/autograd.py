@@ -196,6 +196,7 @@ class Window:
         places = np.full(self.view.shape, part._offset, np.int64)
         for dim, (size, stride) in enumerate(zip(self.view.shape, self.view.strides, strict=True)):
             places += (np.arange(size) * stride).reshape(-1, *[1] * (len(self.view.shape) - dim - 1))
+        part.storage.begin_write()
         elements = np.frombuffer(part.storage.block.data, part._dtype.storage)
         np.add.at(elements, places, self.gradient.array)
 
@@ -569,5 +570,5 @@ def _write_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
     part = layout.part(whole, view)
     place = ... if items is None else items
     written = wrap(np.array(part.array[place]))
-    part.array[place] = 0
+    part.writable_array()[place] = 0
     return [whole, sum_to(written, shape, dtype)]

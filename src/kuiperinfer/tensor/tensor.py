@@ -214,10 +214,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         What was put off and still has to read the old elements is evaluated first, and the storage's version goes up.
         """
         self._expect_writable()
-        storage = self.storage
-        if storage.block.readers is not None:
-            storage.block.readers.evaluate()
-        storage.increment_version()
+        self.storage.begin_write()
         return self.array
 
     def _expect_writable(self) -> None:
