@@ -12,8 +12,9 @@ from kuiperinfer.codegen import compiling
 from kuiperinfer.codegen.compiling import compile_kernels
 from kuiperinfer.codegen.kernels.copies import FillHaloSpec
 from kuiperinfer.codegen.layout import blocked
+from kuiperinfer.codegen.objects import compile_module
 from kuiperinfer.codegen.spec import KernelSpec, TextSpec, kernel_name
-from kuiperinfer.codegen.target import target_named
+from kuiperinfer.codegen.target import Target, target_named
 from kuiperinfer.errors import CompileError
 from kuiperinfer.settings import settings
 
@@ -91,6 +92,22 @@ def test_without_an_interpreter_all_is_done_here(
     monkeypatch.setattr(sys, "executable", executable)
     with settings(compile_processes=2):
         assert dict(compile_kernels(SPECS, TARGET)) == here
+
+
+def test_processes_of_another_version_are_not_asked(
+    here: dict[str, bytes], processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "generator_digest", lambda: "of code that is not there any more")
+    made_here: list[object] = []
+
+    def compile_here(module: str, target: Target) -> bytes:
+        made_here.append(module)
+        return compile_module(module, target)
+
+    monkeypatch.setattr(compiling, "compile_module", compile_here)
+    with settings(compile_processes=2):
+        assert dict(compile_kernels(SPECS, TARGET)) == here
+    assert len(processes) == 2 and len(made_here) == len(SPECS)
 
 
 def test_code_that_llvm_refuses_is_an_error_here(processes: list[subprocess.Popen[bytes]]) -> None:

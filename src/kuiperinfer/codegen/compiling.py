@@ -19,7 +19,7 @@ from ..errors import CompileError
 from ..settings import settings
 from .objects import compile_module
 from .processors import allowed_cpus
-from .spec import KernelSpec
+from .spec import KernelSpec, generator_digest
 from .target import Target
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _converse(
     try:
         with process.stdin, process.stdout:
             _send(process.stdin, sys.path)
-            _send(process.stdin, target)
+            _send(process.stdin, (generator_digest(), target))
             while True:
                 name, spec = waiting.get_nowait()
                 _send(process.stdin, (name, spec))
@@ -126,7 +126,9 @@ def serve() -> None:
     """What a process does that was started to compile: answers each kernel with its object file, None where it has none."""
     source, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing that is printed gets among the answers
-    target = pickle.load(source)
+    digest, target = pickle.load(source)
+    if digest != generator_digest():  # the package was changed since that process began
+        return
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             name, spec = pickle.load(source)
