@@ -143,7 +143,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no limit for another process")
 def test_memory_has_a_limit(pretend: Any) -> None:
     done = pretend(
-        f"import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0] > 0 or 1/0); time.sleep(0.2); {WRITE}"
+        f"import resource; print(resource.getrlimit(resource.RLIMIT_DATA)[0] > 0 or 1/0); time.sleep(0.2); {WRITE}"
     )
     assert done.log.strip() == "True"
 

@@ -203,7 +203,7 @@ def _limit_memory(pid: int) -> None:
 
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         with contextlib.suppress(OSError, ValueError):  # it has ended already, or has a lower limit
-            resource.prlimit(pid, resource.RLIMIT_AS, (physical, physical))
+            resource.prlimit(pid, resource.RLIMIT_DATA, (physical, physical))  # what it may write to, not what it maps
 
 
 def _end_of(log_path: Path) -> str:
