@@ -138,6 +138,19 @@ def test_arithmetic_that_was_put_off_reads_what_was_there() -> None:
     assert (a.tolist(), b.tolist()) == ([11, 11, 11], [100, 2, 2])
 
 
+def test_a_gradient_that_two_need_is_not_overwritten_for_one() -> None:
+    def gradients(library: Any, start: Any) -> Any:
+        a = library.tensor(start, requires_grad=True)
+        x, y = a * 1, a * 2
+        y[:, :2] = x[:, 1:] + 0  # what is overwritten gets no gradient
+        y += x + 1  # whose gradient is that of y, too
+        (x * y).sum().backward()
+        return a.grad.tolist()
+
+    start = [[0.5, 1.0, -1.5], [2.0, 0.25, 4.0]]
+    assert gradients(kt, start) == gradients(torch, start)
+
+
 # ------------------------------------------------------------------------------------------- copies
 
 
