@@ -18,7 +18,7 @@ def test_a_published_network_is_equal_to_torch(name: str) -> None:
     pytest.importorskip(NEEDS[name])
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, str(ROOT / "scripts" / "convert_zoo.py"), name]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1].startswith(name)
     assert "skipped" not in result.stdout
