@@ -52,7 +52,7 @@ class KernelSpec:
         return code.finish()
 
     @property
-    def kind(self) -> str:
+    def family(self) -> str:
         """What names of kernels begin with."""
         return type(self).__name__
 
@@ -70,7 +70,7 @@ class TextSpec(KernelSpec):
     exported: tuple[str, ...]
 
     @property
-    def kind(self) -> str:
+    def family(self) -> str:
         """The title."""
         return self.title
 
@@ -96,4 +96,4 @@ def generator_digest() -> str:
 def kernel_name(spec: KernelSpec, target: Target) -> str:
     """A name that tells kernels apart: the kind, and a digest of spec, target and generator."""
     text = f"{spec!r}|{target!r}|{generator_digest()}"
-    return f"{spec.kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"{spec.family}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
