@@ -85,3 +85,32 @@ def test_shapes_that_are_compiled_when_they_are_seen(start: Callable[..., Runnin
         status, _, content = running.ask("POST", "/v2/models/free/infer", asked)
         assert (status, content["outputs"][0]["data"]) == (200, [2] * columns)
         assert content["outputs"][0]["shape"] == [1, columns]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [(ZeroDivisionError("secret"), 500, "internal error"), (MemoryError(), 503, "not enough memory")],
+    ids=["mistake", "memory"],
+)
+def test_errors_of_our_own_while_loading(
+    start: Callable[..., Running],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    status: int,
+    reason: str,
+) -> None:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    running = start({}, folder)
+    write_model(folder, models.ROWS, name="rows")
+
+    def fail(_: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("kuiperinfer.serve.catalogue.load", fail)
+    found, _, content = running.ask("POST", "/v2/repository/models/rows/load")
+    assert found == status
+    assert content["error"].startswith(f"model 'rows' cannot be loaded: {reason}")
+    assert running.ask("POST", "/v2/repository/index")[2][0]["reason"].startswith(reason)
+    assert running.ask("GET", "/v2/health/ready")[0] == 200

@@ -112,7 +112,7 @@ def test_the_example(browser: Any, classifier: Running, name: str, size: tuple[i
     open_page(browser, classifier, size)
     assert browser.title == "KuiperInfer"
     assert "mobilenet_v2 version 1" in browser.find_element(By.CSS_SELECTOR, "h2").text
-    assert "any × 3 × 224 × 224" in browser.find_element(By.CSS_SELECTOR, ".tensors").text
+    assert "1 × 3 × 224 × 224" in browser.find_element(By.CSS_SELECTOR, ".tensors").text
     browser.find_element(By.CSS_SELECTOR, ".example").click()
     wait(browser, lambda: classes(browser))
     assert classes(browser)[0] == "Egyptian cat"

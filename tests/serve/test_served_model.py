@@ -93,6 +93,9 @@ def test_rows_that_differ_in_their_last_bits_are_not_run_as_a_batch(tmp_path: Pa
     # several rows in one request are run as the model itself would run them
     assert model.lane(((2, 3),)) is None
     assert model.compile_lane(((2, 3),)).most_rows == 1
+    model.check_shapes([(model.model.inputs[0], (8, 3))])
+    with pytest.raises(Refusal, match="this model takes at most 8 rows in one request, found 9"):
+        model.check_shapes([(model.model.inputs[0], (9, 3))])
 
 
 @pytest.mark.usefixtures("last_bits_differ")
@@ -120,7 +123,7 @@ def test_but_they_are_run_apart_at_the_same_time(tmp_path: Path) -> None:
 def test_no_batches_if_none_are_wanted(tmp_path: Path) -> None:
     model = served(tmp_path, models.ROWS, max_batch=1)
     assert not model.joins
-    assert declared(model) == [[-1, 3]]
+    assert declared(model) == [[1, 3]]
 
 
 def test_batches_that_are_no_power_of_two(tmp_path: Path) -> None:

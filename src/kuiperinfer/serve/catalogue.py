@@ -170,10 +170,12 @@ class Catalogue:
             for version, path in known[name].items():
                 try:
                     made[version] = await self._in_thread(self._load, name, version, path)
-                except KuiperError as error:
-                    reason = str(error).replace(f"{path.parent}/", "")  # where models lie is nobody's business
+                except Exception as error:
+                    if not isinstance(error, (KuiperError, MemoryError)):
+                        log.exception("model '%s' cannot be loaded", name)
+                    status, reason = _reason_of(error, path)
                     self._reasons[name, version] = reason
-                    raise Refusal(400, f"model '{name}' cannot be loaded: {reason}") from error
+                    raise Refusal(status, f"model '{name}' cannot be loaded: {reason}") from error
                 self._reasons.pop((name, version), None)
             self._loaded[name] = made
 
@@ -224,3 +226,12 @@ class Catalogue:
         """Ends the threads; a model that is being loaded is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown()
+
+
+def _reason_of(error: Exception, path: Path) -> tuple[int, str]:
+    """Status and words for a model that cannot be loaded; where it lies is nobody's business."""
+    if isinstance(error, KuiperError):
+        return 400, str(error).replace(f"{path.parent}/", "")
+    if isinstance(error, MemoryError):
+        return 503, "not enough memory"
+    return 500, "internal error; the server's log says more"

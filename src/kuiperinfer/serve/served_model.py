@@ -54,6 +54,11 @@ class ServedModel:
         """Whether requests are run together."""
         return self._row_lane is not None
 
+    @property
+    def _joins_any(self) -> bool:
+        """Whether requests of several rows are too: these are the model's own batch, whose last bits may be others."""
+        return self.joins and (self.rows_are_exact or not self._options.exact)
+
     def warm_up(self) -> None:
         """Compiles and runs the model for the shapes in its file, and finds out whether and how rows are run together."""
         singles = _declared_shapes(self.model.inputs)
@@ -62,15 +67,15 @@ class ServedModel:
         single = self._compile(singles)
         self._lanes[singles] = Lane(single)
         single([_random_input(info, shape) for info, shape in zip(self.model.inputs, singles, strict=True)])
-        if singles and all(shape and shape[0] == 1 for shape in singles):
+        if self._options.max_batch > 1 and singles and all(shape and shape[0] == 1 for shape in singles):
             self._row_shapes = tuple(shape[1:] for shape in singles)
             try:
                 self._try_rows(single)
-            except KuiperError as error:
-                log.info("%s does not take several rows: %s", self.name, error)
+            except (KuiperError, MemoryError) as error:
+                log.info("%s does not take several rows: %s", self.name, error or "not enough memory")
 
     def _try_rows(self, single: Run) -> None:
-        most = max(2, self._options.max_batch)
+        most = self._options.max_batch
         inputs = [
             _random_input(info, (most, *shape)) for info, shape in zip(self.model.inputs, self._row_shapes, strict=True)
         ]
@@ -85,8 +90,6 @@ class ServedModel:
             return
         self.rows_are_free = True
         self.rows_are_exact = all(is_same(run, rows, exact=True) for rows, run in runs.items())
-        if self._options.max_batch == 1:
-            return
         threads = self._options.threads
         apart = Apart(single, self._compile_rows(1, threads=1), threads, self._pool)
         may_join = self.rows_are_exact or not self._options.exact
@@ -113,14 +116,19 @@ class ServedModel:
                 or any(want not in (-1, found) for want, found in zip(expected, shape, strict=True))
             ):
                 raise bad_request(f"input '{info.name}': expected shape {expected}, -1 for any, found {list(shape)}")
-        first = {shape[0] if shape else None for _, shape in inputs}
-        if self.rows_are_free and (len(first) > 1 or first == {0}):
+        if self.rows_are_free:
+            self._check_rows({shape[0] for _, shape in inputs})
+
+    def _check_rows(self, counts: set[int]) -> None:
+        if len(counts) > 1 or counts == {0}:
             raise bad_request("the first dimension of all inputs must be the same, and at least 1")
+        most = self._options.max_batch
+        if not self._joins_any and max(counts) > most:  # each number has code of its own
+            raise bad_request(f"this model takes at most {most} rows in one request, found {max(counts)}")
 
     def lane(self, shapes: Shapes) -> Lane | None:
         """The lane of requests with these input shapes; None where there is none yet (see `open_lane`)."""
-        # several rows of one request are the model's own batch, which may differ in its last bits from the rows alone
-        may_join = self.rows_are_exact or not self._options.exact or all(shape[:1] == (1,) for shape in shapes)
+        may_join = self._joins_any or all(shape[:1] == (1,) for shape in shapes)
         if self._row_lane is not None and may_join and tuple(shape[1:] for shape in shapes) == self._row_shapes:
             return self._row_lane
         lane = self._lanes.get(shapes)
