@@ -187,10 +187,7 @@ def bench_crossing(options: argparse.Namespace) -> dict[str, Any]:
                 loops[name](operands, [out])
             times = medians(
                 options.turns,
-                {
-                    name: lambda loop=loop, operands=operands, out=out: loop(operands, [out])
-                    for name, loop in loops.items()
-                },
+                {name: functools.partial(loop, operands, [out]) for name, loop in loops.items()},
                 0.01,
             )
             ratio = float(np.median(np.array(times["numpy"]) / np.array(times["compiled"])))

@@ -201,7 +201,7 @@ def evaluate(targets: Sequence[Pending], outputs: Sequence[Array] | None = None)
         if any(target.storage is not None for target in targets):  # evaluated on the way, for another operand
             _evaluate_rest(targets, outputs)
             return
-        loop, operands = _gather(targets, order)
+        loop, operands = _loop_of(targets, order)
     if outputs is not None:
         loop(operands, outputs)
         return
@@ -246,8 +246,12 @@ def _evaluate_rest(targets: Sequence[Pending], outputs: Sequence[Array] | None) 
             outputs[number][...] = _value(targets[number])
 
 
-def _gather(targets: Sequence[Pending], order: Sequence[Pending]) -> tuple[FusedLoop, list[Any]]:
-    """The loop that calculates the targets from what has a storage, and its operands."""
+def gather(targets: Sequence[Pending]) -> tuple[FusedLoop, list[Any]]:
+    """The loop that calculates pending values of one shape from what has a storage, and its operands."""
+    return _loop_of(targets, _in_order(targets))
+
+
+def _loop_of(targets: Sequence[Pending], order: Sequence[Pending]) -> tuple[FusedLoop, list[Any]]:
     operands: list[Any] = []
     slots: dict[int, int] = {}  # by the id of a value: an operand's number, or ~number of a step
     key: list[Any] = []  # loops and the numbers of their operands
@@ -271,7 +275,7 @@ def _gather(targets: Sequence[Pending], order: Sequence[Pending]) -> tuple[Fused
 
 
 def _combine(key: Sequence[Any], targets: int) -> FusedLoop:
-    """One loop of several, as `_gather` lists them."""
+    """One loop of several, as `_loop_of` lists them."""
     trees: list[Expression] = []
     words = list(key[: len(key) - targets])
     while words:

@@ -10,6 +10,7 @@ import numpy as np
 from ...dtypes import Array, dtype_of
 from ...errors import DTypeError, InputError, ShapeError, did_you_mean
 from ...expression import parse
+from ...layers.softmax import log_softmax
 from ..operation import ArrayOperation, Composite, Context, Elementwise, elementwise
 from .layer import LayerOperation, apply_layer
 
@@ -80,7 +81,11 @@ NLL = ArrayOperation("nll_loss", _nll, _nll_gradient)
 
 def _softmax_nll(context: Context, scores: Array, target: Array, weight: Array | None, **how: Any) -> Array:
     axis = 0 if scores.ndim == 1 else 1
-    _, (logs,) = apply_layer("F.log_softmax", [scores], dim=axis)
+    if scores.ndim > axis and scores.dtype in (np.float32, np.float64):
+        with np.errstate(all="ignore"):
+            logs = log_softmax(scores, axis)
+    else:
+        _, (logs,) = apply_layer("F.log_softmax", [scores], dim=axis)
     loss = _nll(context, logs, target, weight, **how)
     context.saved = logs, *context.saved
     return loss

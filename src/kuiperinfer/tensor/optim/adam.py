@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from ...errors import InputError
 from ..creation import zeros_like
 from ..tensor import Tensor
-from .optimizer import Changes, Group, Optimizer, Parameters
+from ..updates import Update
+from .optimizer import Group, Optimizer, Parameters
 
 
 class Adam(Optimizer):
@@ -37,23 +39,37 @@ class Adam(Optimizer):
         if not all(0 <= beta < 1 for beta in options["betas"]):
             raise InputError(f"{type(self).__name__}: betas={options['betas']}; expected both in [0, 1)")
 
-    def changes(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> Changes:
+    def advance(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> None:
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
         if not state:
             state.update(step=0, exp_avg=zeros_like(parameter), exp_avg_sq=zeros_like(parameter))
         state["step"] += 1
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        if group["maximize"]:
-            gradient = -gradient
-        if decay and not self.decoupled:
-            gradient = gradient + decay * parameter
-        new_mean = beta1 * mean + (1 - beta1) * gradient
-        new_square = beta2 * square + (1 - beta2) * gradient * gradient
         rate = lr / (1 - beta1 ** state["step"])
         unbiased = 1 / math.sqrt(1 - beta2 ** state["step"])
-        kept = parameter * (1 - lr * decay) if decay and self.decoupled else parameter
-        moved = kept - rate * new_mean / (new_square.sqrt() * unbiased + group["eps"])
-        return [(mean, new_mean), (square, new_square), (parameter, moved)]
+        update = _formula(bool(decay), self.decoupled, bool(group["maximize"]))
+        numbers = (beta1, 1 - beta1, beta2, 1 - beta2, rate, unbiased, group["eps"], 1 - lr * decay, decay)
+        update(state["exp_avg"], state["exp_avg_sq"], parameter, gradient, *map(float, numbers))
+
+
+@functools.cache
+def _formula(decays: bool, decoupled: bool, maximize: bool) -> Update:
+    """The new averages, and the parameter by them."""
+
+    def formula(
+        mean: Any, square: Any, parameter: Any, gradient: Any,
+        beta1: Any, rest1: Any, beta2: Any, rest2: Any, rate: Any, unbiased: Any, eps: Any, kept: Any, decay: Any,
+    ) -> Any:  # fmt: skip
+        if maximize:
+            gradient = -gradient
+        if decays and not decoupled:
+            gradient = gradient + decay * parameter
+        mean = beta1 * mean + rest1 * gradient
+        square = beta2 * square + rest2 * gradient * gradient
+        if decays and decoupled:
+            parameter = parameter * kept
+        return mean, square, parameter - rate * mean / (square.sqrt() * unbiased + eps)
+
+    return Update(formula)
 
 
 class AdamW(Adam):

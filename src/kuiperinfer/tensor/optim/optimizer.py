@@ -7,11 +7,9 @@ from typing import Any, TypeAlias
 
 from ...errors import InputError, did_you_mean
 from ..autograd import no_grad
-from ..lazy import update
 from ..tensor import Tensor
 
 Group: TypeAlias = dict[str, Any]  # "params", "lr" and the other options
-Changes: TypeAlias = list[tuple[Tensor, Tensor]]
 Parameters: TypeAlias = Iterable[Tensor] | Iterable[Group]
 
 
@@ -60,8 +58,8 @@ class Optimizer:
             if options.get(option, 0) < 0:
                 raise InputError(f"{type(self).__name__}: {option}={options[option]}; expected at least 0")
 
-    def changes(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> Changes:
-        """One step of one parameter: tensors and what becomes of them, all by the old values."""
+    def advance(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> None:
+        """One step of one parameter: an `Update` of it and of its state."""
         raise NotImplementedError
 
     def step(self) -> None:
@@ -71,7 +69,7 @@ class Optimizer:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
                         state = self.state.setdefault(parameter, {})
-                        update(*self.changes(parameter, parameter.grad, state, group))  # one loop for all of them
+                        self.advance(parameter, parameter.grad, state, group)
 
     def zero_grad(self) -> None:
         """Forgets the gradients of all parameters."""

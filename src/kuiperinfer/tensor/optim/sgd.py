@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...errors import InputError
+from ..creation import zeros_like
 from ..tensor import Tensor
-from .optimizer import Changes, Group, Optimizer, Parameters
+from ..updates import Update
+from .optimizer import Group, Optimizer, Parameters
 
 
 class SGD(Optimizer):
@@ -37,18 +40,35 @@ class SGD(Optimizer):
         if options["nesterov"] and (options["momentum"] == 0 or options["dampening"] != 0):
             raise InputError("SGD: nesterov needs a momentum and no dampening")
 
-    def changes(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> Changes:
-        momentum, lr = group["momentum"], group["lr"]
-        direction = -gradient if group["maximize"] else gradient
-        if group["weight_decay"]:
-            direction = direction + group["weight_decay"] * parameter
+    def advance(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> None:
+        decay, momentum, taken = group["weight_decay"], group["momentum"], 1 - group["dampening"]
+        update = _formula(bool(decay), bool(momentum), group["nesterov"], bool(group["maximize"]))
+        numbers = (group["lr"], decay, momentum, taken)
         if not momentum:
-            return [(parameter, parameter - lr * direction)]
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = direction.clone()
-            return [(parameter, parameter - (lr * (1 + momentum) if group["nesterov"] else lr) * direction)]
-        velocity = state["momentum_buffer"]
-        taken = (1 - group["dampening"]) * direction if group["dampening"] else direction
-        moved = momentum * velocity + taken
-        step = direction + momentum * moved if group["nesterov"] else moved
-        return [(velocity, moved), (parameter, parameter - lr * step)]
+            update(parameter, gradient, *map(float, numbers))
+            return
+        if "momentum_buffer" not in state:  # the first velocity is not dampened
+            state["momentum_buffer"] = zeros_like(parameter)
+            numbers = (group["lr"], decay, momentum, 1)
+        update(state["momentum_buffer"], parameter, gradient, *map(float, numbers))
+
+
+@functools.cache
+def _formula(decays: bool, has_momentum: bool, nesterov: bool, maximize: bool) -> Update:
+    """The new velocity, where there is one, and the parameter by it."""
+
+    def direction(parameter: Any, gradient: Any, decay: Any) -> Any:
+        upward = -gradient if maximize else gradient
+        return upward + decay * parameter if decays else upward
+
+    def plain(parameter: Any, gradient: Any, rate: Any, decay: Any, momentum: Any, taken: Any) -> Any:
+        return parameter - rate * direction(parameter, gradient, decay)
+
+    def accelerated(
+        velocity: Any, parameter: Any, gradient: Any, rate: Any, decay: Any, momentum: Any, taken: Any
+    ) -> Any:
+        now = direction(parameter, gradient, decay)
+        velocity = momentum * velocity + taken * now
+        return velocity, parameter - rate * (now + momentum * velocity if nesterov else velocity)
+
+    return Update(accelerated if has_momentum else plain)
