@@ -285,6 +285,13 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "choose each": (lambda x: (x.gather(1, x.argmax(1, True)), x.masked_fill(x > 0, 2.0), x[x.argmax(1)]), (4, 4)),
     "pad": (lambda x: functional.pad(x, (1, 2, 0, 1), value=0.5), (1, 2, 3, 4)),
     "pooling": (lambda x: functional.avg_pool2d(x, 2) + functional.max_pool2d(x, 3, 2, 1), (1, 2, 6, 6)),
+    "batch_norm": (lambda x: functional.batch_norm(x, TABLE[0], TABLE[1].exp()), (2, 3)),
+    "windows": (
+        lambda x: functional.fold(functional.unfold(x, (2, 3), stride=2), (4, 6), (2, 3), stride=2),
+        (1, 2, 4, 6),
+    ),
+    "conv1d": (lambda x: functional.conv1d(x, TABLE[:, None], padding=1, groups=2), (1, 2, 5)),
+    "embedding": (lambda x: functional.embedding(x.argmax(1), TABLE), (4, 2)),
     "layer_norm": (lambda x: functional.layer_norm(x, (4,)), (3, 4)),
     "reshape": (lambda x: (x.reshape(6, 4), x.view(2, -1), x.flatten(), x.flatten(1)), (2, 3, 4)),
     "order": (
