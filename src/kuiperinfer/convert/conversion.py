@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import warnings as python_warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from .tracing import (
     check_module,
     evaluation_mode,
     flat,
+    map_nested,
     run_module,
     save_trace,
 )
@@ -67,7 +68,8 @@ def from_torch(
     """A `torch.nn.Module` as a model: traced with example inputs, converted, loaded, and checked against the module.
 
     `example_inputs` is a tensor or a tuple of them, as the module takes them; `example_inputs2`, of other sizes, tells which
-    dimensions shall stay free. `save` is where to write the files: ``"nets/resnet18"`` makes resnet18.pnnx.param and .bin.
+    dimensions shall stay free. `save` is where to write the files: ``"nets/resnet18"`` makes resnet18.pnnx.param and .bin
+    there, once all checks have passed.
     `verify` compares the values too, on random numbers. `module_operators` are classes, by dotted names, to keep whole.
     Number, shapes and dtypes of the outputs are always compared with what the module gives.
 
@@ -98,12 +100,12 @@ def from_torch(
             optimization_level,
             time_limit,
         )
-        model, said, _ = _convert(request, save)
-        for specs, outputs in zip(shapes, expected, strict=True):
-            check_outputs(model, specs, outputs, name)
-        if verify:
-            for examples in sets:
-                _verify_module(model, module, examples)
+        with _converted(request, save) as (model, said, _):
+            for specs, outputs in zip(shapes, expected, strict=True):
+                check_outputs(model, specs, outputs, name)
+            if verify:
+                for examples in sets:
+                    _verify_module(model, module, examples)
         if training and has_modes(source):
             said.append(TRAINING_MODE)
     for warning in said:
@@ -120,14 +122,14 @@ def _verify_module(model: Model, module: Any, examples: tuple[Any, ...]) -> None
     """Compares on random numbers; integers and bools stay those of the examples, which are in the range they have to be in."""
     torch = imported("torch")
 
-    def fresh(value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return type(value)(fresh(one) for one in value)
-        if not (value.is_floating_point() or value.is_complex()):
-            return value
-        return torch.randn(value.shape, generator=torch.Generator().manual_seed(0)).to(value.dtype)
+    generator = torch.Generator().manual_seed(0)
 
-    inputs = tuple(fresh(value) for value in examples)
+    def fresh(tensor: Any) -> Any:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        return torch.randn(tensor.shape, generator=generator).to(tensor.dtype)
+
+    inputs = map_nested(fresh, examples)
     found = verify(model, arrays_of(flat(inputs)), run_module(module, inputs), "torch")
     if not found.ok:
         raise ConversionError(f"{type(module).__name__}: the converted model differs from {found}")
@@ -225,14 +227,14 @@ def convert_file(
         optimization_level,
         time_limit,
     )
-    model, said, log = _convert(request, save)
-    # Of a file with free dimensions the converter also prints a second shape that it would try, even where it was told one.
-    used = [from_converter_text(text) for text in shapes_in_log(log)]
-    first, second = (request.shapes, request.shapes2) if request.shapes else used
-    said += _what_is_unknown(model, first)
-    if kind is Kind.TORCHSCRIPT and was_training(source) and has_modes(source):
-        said.append(TRAINING_MODE)
-    verified = [_verify_file(model, source, kind, specs) for specs in (first, second) if specs] if verify else []
+    with _converted(request, save) as (model, said, log):
+        # Of a file with free dimensions the converter also prints a second shape that it would try, even where it was told one.
+        used = [from_converter_text(text) for text in shapes_in_log(log)]
+        first, second = (request.shapes, request.shapes2) if request.shapes else used
+        said += _what_is_unknown(model, first)
+        if kind is Kind.TORCHSCRIPT and was_training(source) and has_modes(source):
+            said.append(TRAINING_MODE)
+        verified = [_verify_file(model, source, kind, specs) for specs in (first, second) if specs] if verify else []
     return Conversion(model, _files(save), tuple(said), tuple(verified))
 
 
@@ -250,24 +252,31 @@ def _verify_file(model: Model, source: Path, kind: Kind, specs: Sequence[TensorS
     return verify(model, arrays, expected, engine)
 
 
-def _convert(request: Request, save: str | os.PathLike[str] | None) -> tuple[Model, list[str], str]:
-    """The model, what there is to say about it, and what the converter printed. The files are saved even where operators are
-    not supported: whoever registers layers of their own can use them."""
+@contextlib.contextmanager
+def _converted(request: Request, save: str | os.PathLike[str] | None) -> Iterator[tuple[Model, list[str], str]]:
+    """The model, what there is to say about it, and what the converter printed.
+
+    The files are saved at the end, unless something is raised meanwhile; and where operators are not supported, for whoever
+    registers layers of their own.
+    """
+    files = _files(save)
     with tempfile.TemporaryDirectory(prefix="kuiperinfer-") as folder:
         converted = run_converter(request, Path(folder))
-        if (files := _files(save)) is not None:
-            _save(converted, *files)
         try:
             model = load(converted.param, converted.bin)
         except KuiperError as error:
-            if isinstance(error, UnsupportedOperatorError) and _leaves_operators(request):
-                error.message = f"{error.message}\n{FREE_DIMENSIONS}"
+            if isinstance(error, UnsupportedOperatorError):
+                _save(converted, files)
+                if _leaves_operators(request):
+                    error.message = f"{error.message}\n{FREE_DIMENSIONS}"
             raise error.at(request.what) from error
-    said = [
-        f"the converter could not write something down ({line}): verify the result" for line in losses(converted.log)
-    ]
-    said += [f"shapes differ, {line}: verify the result" for line in annotation_mismatches(model.graph)]
-    return model, said, converted.log
+        said = [
+            f"the converter could not write something down ({line}): verify the result"
+            for line in losses(converted.log)
+        ]
+        said += [f"shapes differ, {line}: verify the result" for line in annotation_mismatches(model.graph)]
+        yield model, said, converted.log
+        _save(converted, files)
 
 
 def _leaves_operators(request: Request) -> bool:
@@ -285,8 +294,11 @@ def _files(save: str | os.PathLike[str] | None) -> tuple[Path, Path] | None:
     return base.with_name(f"{name}.pnnx.param"), base.with_name(f"{name}.pnnx.bin")
 
 
-def _save(converted: Converted, param: Path, archive: Path) -> None:
-    """Writes both files under other names first, so that whoever reads them meanwhile finds old ones or new ones."""
+def _save(converted: Converted, files: tuple[Path, Path] | None) -> None:
+    """Writes both files, if they are wanted; under other names first, so that nobody finds half of one or an unequal pair."""
+    if files is None:
+        return
+    param, archive = files
     made = [
         (source, target.with_name(f".{target.name}.{os.getpid()}"), target)
         for source, target in ((converted.bin, archive), (converted.param, param))

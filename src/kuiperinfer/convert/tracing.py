@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,26 @@ def as_examples(given: Any) -> tuple[Any, ...]:
     """Example inputs as a tuple of tensors, or of nested lists of them: one alone is a tuple of one; arrays become tensors."""
     torch = imported("torch")
 
-    def tensors(value: Any) -> Any:
+    def as_tensor(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return value
-        if isinstance(value, (list, tuple)):
-            return type(value)(tensors(one) for one in value)
-        if hasattr(value, "__array__") and not isinstance(value, (str, bytes)):
+        if hasattr(value, "__array__"):
             return torch.as_tensor(value)
         raise InputError(
             f"example inputs: expected a tensor, or a tuple of them, found {type(value).__name__}; for a picture that would be "
             f"torch.rand(1, 3, 224, 224)"
         )
 
-    found = tensors(given)
-    return found if isinstance(found, tuple) else (found,) if isinstance(found, torch.Tensor) else tuple(found)
+    found = map_nested(as_tensor, given)
+    return (found,) if isinstance(found, torch.Tensor) else tuple(found)
+
+
+def map_nested(function: Callable[[Any], Any], value: Any) -> Any:
+    """The same lists and tuples with `function` of everything in them."""
+    if not isinstance(value, (list, tuple)):
+        return function(value)
+    mapped = [map_nested(function, one) for one in value]
+    return type(value)(*mapped) if hasattr(value, "_fields") else type(value)(mapped)
 
 
 def flat(examples: Sequence[Any]) -> list[Any]:
