@@ -12,6 +12,9 @@ import pytest
 from PIL import Image
 
 import kuiperinfer
+from kuiperinfer.cli import detect, picture_jobs
+from kuiperinfer.vision.heads import HEADS
+from kuiperinfer.vision.preprocess import FILTERS, FITS
 
 pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
 
@@ -53,4 +56,11 @@ def test_a_bar_where_there_is_something_to_wait_for(tmp_path: Path) -> None:
     assert "\x1b" not in out
     out, err = run("segment", tmp_path / "0.png")
     assert err == ""
-    assert out.startswith("0.png  ")
+    assert out.startswith(f"{tmp_path / '0.png'}  ")
+
+
+def test_options_have_the_choices_that_there_are() -> None:
+    """They are written down twice, so that the command line starts without Pillow."""
+    assert tuple(FITS) == picture_jobs._FITS
+    assert tuple(FILTERS) == picture_jobs._FILTERS
+    assert tuple(HEADS) == detect._KINDS

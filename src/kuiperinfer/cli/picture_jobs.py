@@ -279,9 +279,11 @@ def _print(entry: dict[str, Any], outcome: Outcome[Any], report: Report, *, bund
         click.echo(click.style("error", fg="red", bold=True) + f": {printable(entry['error'])}", err=True)
         return
     what = "the bundled photograph, " if bundled_picture else ""
+    source = Path(entry["picture"]).name if bundled_picture else entry["picture"]
     saved = f", saved as {printable(entry['saved'])}" if "saved" in entry else ""
-    name = printable(Path(entry["picture"]).name)
-    console().print(Text.assemble((name, "bold"), (f"  {what}{seconds_text(entry['seconds'])}{saved}", "dim")))
+    console().print(
+        Text.assemble((printable(source), "bold"), (f"  {what}{seconds_text(entry['seconds'])}{saved}", "dim"))
+    )
     report.print_rows(outcome.result)
 
 
