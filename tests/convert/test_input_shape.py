@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kuiperinfer import dtypes
 from kuiperinfer.convert import parse_input_shape
-from kuiperinfer.convert.input_shape import as_input_shape, converter_text, from_converter_text
+from kuiperinfer.convert.input_shape import as_input_shape, as_input_shapes, converter_text, from_converter_text
 from kuiperinfer.dtypes import TensorSpec
 from kuiperinfer.errors import InputError
 
@@ -77,3 +77,19 @@ def test_what_the_converter_prints_of_scalars() -> None:
 def test_dimensions_that_are_none(given: Any) -> None:
     with pytest.raises(InputError, match=r"shape .*: expected"):
         as_input_shape(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), []),
+        ("1x3", ["(1,3)f32"]),
+        ((1, 3), ["(1,3)f32"]),
+        (["1x3", (2, 4)], ["(1,3)f32", "(2,4)f32"]),
+        ([(1, 3)], ["(1,3)f32"]),
+        (TensorSpec((5,), dtypes.i64), ["(5)i64"]),
+    ],
+    ids=str,
+)
+def test_one_shape_or_several(given: Any, expected: list[str]) -> None:
+    assert [str(spec) for spec in as_input_shapes(given)] == expected

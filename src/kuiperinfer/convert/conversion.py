@@ -18,7 +18,7 @@ from ..graph import annotation_mismatches
 from ..runtime import Model, load
 from ..runtime.inputs import random_arrays
 from .converter import Converted, Request, run_converter
-from .input_shape import ShapeLike, as_input_shape, from_converter_text
+from .input_shape import ShapeLike, as_input_shapes, from_converter_text
 from .messages import losses, shapes_in_log
 from .model_file import Kind, has_modes, kind_of, was_training
 from .other_engines import arrays_of, imported, run_onnx, run_torchscript
@@ -137,8 +137,8 @@ def _verify_module(model: Model, module: Any, examples: tuple[Any, ...]) -> None
 
 def from_onnx(
     path: str | os.PathLike[str],
-    shapes: Sequence[ShapeLike] = (),
-    shapes2: Sequence[ShapeLike] = (),
+    shapes: ShapeLike | Sequence[ShapeLike] = (),
+    shapes2: ShapeLike | Sequence[ShapeLike] = (),
     *,
     save: str | os.PathLike[str] | None = None,
     verify: bool = False,
@@ -160,8 +160,8 @@ def from_onnx(
 
 def from_torchscript(
     path: str | os.PathLike[str],
-    shapes: Sequence[ShapeLike] = (),
-    shapes2: Sequence[ShapeLike] = (),
+    shapes: ShapeLike | Sequence[ShapeLike] = (),
+    shapes2: ShapeLike | Sequence[ShapeLike] = (),
     *,
     save: str | os.PathLike[str] | None = None,
     verify: bool = False,
@@ -183,7 +183,9 @@ def from_torchscript(
     )
 
 
-def _from_file(kind: Kind, path: str | os.PathLike[str], *shapes: Sequence[ShapeLike], **options: Any) -> Model:
+def _from_file(
+    kind: Kind, path: str | os.PathLike[str], *shapes: ShapeLike | Sequence[ShapeLike], **options: Any
+) -> Model:
     found = kind_of(Path(path))
     if found is not kind:
         raise InputError(f"{path}: expected {kind.value}, found {found.value}")
@@ -198,8 +200,8 @@ def _from_file(kind: Kind, path: str | os.PathLike[str], *shapes: Sequence[Shape
 
 def convert_file(
     path: str | os.PathLike[str],
-    shapes: Sequence[ShapeLike] = (),
-    shapes2: Sequence[ShapeLike] = (),
+    shapes: ShapeLike | Sequence[ShapeLike] = (),
+    shapes2: ShapeLike | Sequence[ShapeLike] = (),
     *,
     save: str | os.PathLike[str] | None = None,
     verify: bool = False,
@@ -209,8 +211,9 @@ def convert_file(
 ) -> Conversion:
     """Converts a TorchScript or ONNX file, and tells what there is to say about the result.
 
-    `shapes` are those of all inputs, in order: ``"1x3x224x224"``, ``"1x128i64"``, or dimensions alone for float32. A traced
-    network and an ONNX file know their own. `shapes2`, as many, are other sizes, and tell which dimensions stay free.
+    `shapes` are those of all inputs, in order: ``"1x3x224x224"``, ``"1x128i64"``, or dimensions alone for float32; one alone
+    is that of the only input. A traced network and an ONNX file know their own. `shapes2`, as many, are other sizes, and tell
+    which dimensions stay free.
     `save` and the other options are as in `from_torch`. Nothing is raised for values that differ: see `Conversion.verified`.
     """
     source = Path(path)
@@ -221,8 +224,8 @@ def convert_file(
         str(path),
         source,
         kind,
-        [as_input_shape(shape) for shape in shapes],
-        [as_input_shape(shape) for shape in shapes2],
+        as_input_shapes(shapes),
+        as_input_shapes(shapes2),
         module_operators,
         optimization_level,
         time_limit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..dtypes import ALL, TensorSpec, dtype_from_name, f32
 from ..errors import InputError, did_you_mean
@@ -44,6 +44,16 @@ def as_input_shape(given: ShapeLike) -> TensorSpec:
     except (TypeError, ValueError):
         raise InputError(f"shape {given!r}: expected whole numbers, such as (1, 3, 224, 224)") from None
     return _checked(TensorSpec(dims, f32))
+
+
+def as_input_shapes(given: ShapeLike | Sequence[ShapeLike]) -> list[TensorSpec]:
+    """The specs of all inputs; one shape alone is that of the only input."""
+    if isinstance(given, (str, TensorSpec)):
+        return [as_input_shape(given)]
+    shapes: list[Any] = list(given)
+    if shapes and all(isinstance(dim, int) for dim in shapes):
+        return [as_input_shape(shapes)]
+    return [as_input_shape(shape) for shape in shapes]
 
 
 def _checked(spec: TensorSpec) -> TensorSpec:
