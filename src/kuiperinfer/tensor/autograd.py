@@ -15,19 +15,17 @@ import functools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..dtypes import DType, narrow
 from ..errors import GradientError, ShapeError
 from ..memory.shape import Shape
-from ..memory.storage import Storage
 from . import lazy
 from .lazy import alias
-from .recording import note
 from .sums import sum_over
-from .views import Geometry
+from .windows import Layout, Window
 from .wrapping import wrap
 
 if TYPE_CHECKING:
@@ -151,67 +149,6 @@ class Node:
         return f"<{self.name}>"
 
 
-class Layout(NamedTuple):
-    """How a tensor lies in its storage, and its dtype."""
-
-    geometry: Geometry
-    dtype: DType
-
-    @staticmethod
-    def of(tensor: Tensor) -> Layout:
-        """That of a tensor."""
-        return Layout(Geometry(tensor._shape, tensor._strides, tensor._offset), tensor._dtype)
-
-    def zeros(self) -> Tensor:
-        """A gradient for all elements, laid out like the tensor, so that its views lie in it as they lie in the tensor."""
-        from .tensor import Tensor
-
-        shape, strides, _ = self.geometry
-        reaches = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if shape.dsize else []
-        first = -sum(reach for reach in reaches if reach < 0)
-        storage = Storage((first + sum(reach for reach in reaches if reach > 0) + 1) * self.dtype.itemsize)
-        storage.block.data[...] = 0
-        return Tensor.over(storage, self.dtype, Geometry(shape, strides, first))
-
-    def part(self, whole: Tensor, view: Geometry) -> Tensor:
-        """What a view of the tensor is in a gradient that `zeros` made."""
-        offset = view.offset - self.geometry.offset + whole._offset
-        return whole.over(whole.storage, whole._dtype, Geometry(view.shape, view.strides, offset))
-
-
-class Window:
-    """The gradient of a view: what is to be added to a part of the gradient of the tensor that it looks at."""
-
-    __slots__ = ("gradient", "view", "whole")
-
-    def __init__(self, whole: Layout, view: Geometry, gradient: Tensor) -> None:
-        self.whole, self.view, self.gradient = whole, view, gradient
-
-    def add_to(self, gradient: Tensor) -> None:
-        """Adds this to a gradient that `whole.zeros` made."""
-        part = self.whole.part(gradient, self.view)
-        if _is_injective(self.view):
-            lazy.write(part, part + self.gradient)
-            return
-        places = np.full(self.view.shape, part._offset, np.int64)
-        for dim, (size, stride) in enumerate(zip(self.view.shape, self.view.strides, strict=True)):
-            places += (np.arange(size) * stride).reshape(-1, *[1] * (len(self.view.shape) - dim - 1))
-        part.storage.begin_write()
-        elements = np.frombuffer(part.storage.block.data, part._dtype.storage)
-        np.add.at(elements, places, self.gradient.array)
-
-
-def _is_injective(view: Geometry) -> bool:
-    """Whether no element is shown twice (some that show none twice are not recognised)."""
-    reach = 0
-    for stride, size in sorted((abs(stride), size) for size, stride in zip(view.shape, view.strides, strict=True)):
-        if size > 1:
-            if stride <= reach:
-                return False
-            reach += stride * (size - 1)
-    return True
-
-
 def edge_of(tensor: Tensor) -> Edge:
     """Where the gradient of a tensor goes to."""
     if tensor._view_of is not None:
@@ -220,6 +157,24 @@ def edge_of(tensor: Tensor) -> Edge:
         node: Node = tensor.grad_fn
         return node
     return tensor if tensor._requires_grad else None
+
+
+def _refresh(view: Tensor) -> None:
+    """Finds the history of a view anew where that of the tensor it looks at has changed."""
+    root, known = view._view_of
+    now = root.grad_fn or (root if root._requires_grad else None)
+    if now is known:
+        return
+    view._view_of = (root, now)
+    view.grad_fn = None
+    if now is not None:
+        view.grad_fn = Node("view", [now], view_gradient, (Layout.of(root), view._geometry(), ()), view._shape)
+    view._requires_grad = now is not None
+
+
+def view_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    """What a view's gradient adds to that of the tensor it looks at."""
+    return [Window(node.values[0], node.values[1], gradient)]
 
 
 def wants_gradient(tensor: Tensor) -> bool:
@@ -446,129 +401,3 @@ def sum_to(gradient: Tensor, shape: Shape, dtype: DType) -> Tensor:
         )
         gradient = wrap(sum_over(gradient.array, axes).reshape(shape))
     return gradient if gradient._dtype is dtype else gradient.to(dtype)
-
-
-# ------------------------------------------------------------------------------------------- views, copies, writes
-
-
-def record_view(base: Tensor, view: Tensor, name: str, arguments: tuple[Any, ...]) -> None:
-    """`view` looks at the memory of `base`: `views.apply(name, geometry of base, arguments)`."""
-    note(name, (base,), {"arguments": arguments}, view)
-    if not _enabled.get():
-        return
-    edge = edge_of(base)
-    root = base if base._view_of is None else base._view_of[0]
-    view._view_of = (root, root.grad_fn or (root if root._requires_grad else None))
-    if edge is not None:
-        inverse = _INVERSES.get(name)
-        values = (Layout.of(base), view._geometry(), arguments)
-        view.grad_fn = Node(name, [edge], _view_gradient if inverse is None else inverse, values, view._shape)
-        view._requires_grad = True
-
-
-def _view_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    return [Window(node.values[0], node.values[1], gradient)]
-
-
-def _reshaped(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    return [gradient.reshape(node.values[0].geometry.shape)]
-
-
-def _transposed(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    return [gradient.transpose(*node.values[2])]
-
-
-def _permuted(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    order = [node.shape.dimension(dim) for dim in node.values[2][0]]
-    return [gradient.permute([order.index(dim) for dim in range(len(order))])]
-
-
-def _flipped(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    return [gradient.flip(*node.values[2])]
-
-
-# Views that show every element once: their gradient, looked at the other way round.
-_INVERSES: dict[str, Callable[[Node, Tensor], Sequence[Gradient]]] = {
-    "view": _reshaped,
-    "squeeze": _reshaped,
-    "unsqueeze": _reshaped,
-    "transpose": _transposed,
-    "permute": _permuted,
-    "flip": _flipped,
-}
-
-
-def _refresh(view: Tensor) -> None:
-    """Finds the history of a view anew where that of the tensor it looks at has changed."""
-    root, known = view._view_of
-    now = root.grad_fn or (root if root._requires_grad else None)
-    if now is known:
-        return
-    view._view_of = (root, now)
-    view.grad_fn = None
-    if now is not None:
-        view.grad_fn = Node("view", [now], _view_gradient, (Layout.of(root), view._geometry(), ()), view._shape)
-    view._requires_grad = now is not None
-
-
-def record_copy(
-    source: Tensor, copy: Tensor, name: str, arguments: tuple[Any, ...], indices: Sequence[Tensor | None] = ()
-) -> None:
-    """`copy` was made from `source` by the method `name`: "clone", "to" (dtype) or "gather" (index).
-
-    `indices` are the tensors that the arrays of an index were, None for those that were none.
-    """
-    note(name, (source, *indices), {"arguments": arguments}, copy)
-    if copy._dtype.kind == "float" and wanted(source):
-        function = _gather_gradient if name == "gather" else _copy_gradient
-        attach(copy, name, (source,), function, Layout.of(source), arguments)
-
-
-def _copy_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    layout: Layout = node.values[0]
-    return [sum_to(gradient, layout.geometry.shape, layout.dtype)]
-
-
-def _gather_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    layout, items = node.values
-    whole = layout.zeros()
-    np.add.at(whole.array, items, gradient.array)
-    return [whole]
-
-
-def record_write(target: Tensor, name: str, source: Tensor, items: tuple[Any, ...] | None = None) -> None:
-    """`target`, or `target[items]`, is about to take the values of `source`, broadcast and converted."""
-    lazy.expect_writable(target, source if items is None else target)
-    note(name, (target, source), {"items": items}, target)
-    if not _enabled.get():
-        return
-    root = target if target._view_of is None else target._view_of[0]
-    if root._requires_grad and root.grad_fn is None:
-        raise GradientError(
-            f"a leaf of shape {root._shape} that requires a gradient cannot be modified in place while operations are "
-            "recorded; do it within no_grad()"
-        )
-    edges = (edge_of(root), edge_of(source))
-    if edges[0] is None and edges[1] is None:
-        return
-    if root is target and items is None:
-        root.grad_fn = (
-            None if edges[1] is None else Node(name, edges[1:], _copy_gradient, (Layout.of(source),), root._shape)
-        )
-        root._requires_grad = edges[1] is not None
-    else:
-        values = (Layout.of(root), target._geometry(), items, source._shape, source._dtype)
-        root.grad_fn = Node(name, edges, _write_gradient, values, root._shape)
-        root._requires_grad = True
-
-
-def _write_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
-    """What was overwritten gets no gradient; what was written gets that of its place."""
-    layout, view, items, shape, dtype = node.values
-    whole = layout.zeros()
-    lazy.write(whole, gradient)
-    part = layout.part(whole, view)
-    place = ... if items is None else items
-    written = wrap(np.array(part.array[place]))
-    part.writable_array()[place] = 0
-    return [whole, sum_to(written, shape, dtype)]

@@ -11,7 +11,7 @@ from ..dtypes import Array, DType, broadcast_shapes, cast, dtype_of, widen
 from ..errors import DTypeError, InputError, ShapeError
 from ..memory.shape import Shape
 from ..memory.storage import Storage
-from . import autograd, indexing, lazy, views
+from . import autograd, history, indexing, lazy, views
 from .arithmetic import Arithmetic
 from .casting import CastMethods, DTypeLike, as_dtype, is_number
 from .course import CourseMethods
@@ -61,7 +61,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         self._pending: Any = None
         self._array: Array | None = None
         self._requires_grad = False
-        self._view_of: Any = None  # see autograd.record_view
+        self._view_of: Any = None  # see history.record_view
         self.grad: Tensor | None = None
         self.grad_fn: Any = None
 
@@ -269,7 +269,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
     def _view(self, name: str, *arguments: Any) -> Tensor:
         """Every view is made here."""
         view = Tensor.over(self.storage, self._dtype, views.apply(name, self._geometry(), arguments))
-        autograd.record_view(self, view, name, arguments)
+        history.record_view(self, view, name, arguments)
         return view
 
     def __getitem__(self, key: Any) -> Tensor:
@@ -284,7 +284,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         result = Tensor.empty_contiguous(Shape(values.shape), self._dtype)
         result.array[...] = values
         indices = [item if isinstance(item, Tensor) else None for item in items if not indexing.is_basic((item,))]
-        autograd.record_copy(view, result, "gather", gathering, indices)
+        history.record_copy(view, result, "gather", gathering, indices)
         return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -298,7 +298,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         values = cast(source.array, self._dtype)
         _expect_fitting(values.shape, indexing.shape_of_gathered(view._shape, gathering))
         view._expect_writable()
-        autograd.record_write(view, "scatter", source, gathering)
+        history.record_write(view, "scatter", source, gathering)
         view.writable_array()[gathering] = values
 
     def __len__(self) -> int:
@@ -317,7 +317,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         """A copy in row-major order."""
         result = Tensor.empty_contiguous(self._shape, self._dtype)
         result.array[...] = self.array
-        autograd.record_copy(self, result, "clone", ())
+        history.record_copy(self, result, "clone", ())
         return result
 
     def contiguous(self) -> Tensor:
@@ -331,7 +331,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
             return self
         result = Tensor.empty_contiguous(self._shape, target)
         result.array[...] = cast(self.array, target)
-        autograd.record_copy(self, result, "to", (target,))
+        history.record_copy(self, result, "to", (target,))
         return result
 
     def copy_(self, source: Any) -> Tensor:
@@ -344,7 +344,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
             return self  # what `x[0] += 1` ends with
         _expect_fitting(source._shape, self._shape)
         self._expect_writable()
-        autograd.record_write(self, "copy_", source)
+        history.record_write(self, "copy_", source)
         lazy.write(self, source)
         return self
 
@@ -354,7 +354,7 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
 
         number = constant(value, self._dtype)
         self._expect_writable()
-        autograd.record_write(self, "copy_", number)
+        history.record_write(self, "copy_", number)
         self.writable_array()[...] = number.array
         return self
 
