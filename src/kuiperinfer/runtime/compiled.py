@@ -16,6 +16,7 @@ from ..graph import RuntimeOperator
 from ..locks import Lock
 from ..settings import debug_print, settings
 from .against_reference import run_compared
+from .arenas import Arenas
 from .plan import Plan
 from .plan_text import kernel_of
 from .session import Session
@@ -55,10 +56,11 @@ class CompiledModel:
     Immutable: it may be called from many threads at once, each call with memory of its own. Made by `Model.compile`.
     """
 
-    def __init__(self, model: Model, plan: Plan, threads: int) -> None:
+    def __init__(self, model: Model, plan: Plan, threads: int, arenas: Arenas) -> None:
         self.model = model
         self.plan = plan
         self.threads = threads
+        self._arenas = arenas
         self._idle: list[Session] = []
         self._lock = Lock()
 
@@ -91,7 +93,7 @@ class CompiledModel:
         with self._lock:
             session = self._idle.pop() if self._idle else None
         if session is None:
-            session = Session(self.plan, self.threads)
+            session = Session(self.plan, self.threads, self._arenas)
         try:
             return session.run(arrays, team(), on_step)
         finally:

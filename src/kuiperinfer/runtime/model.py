@@ -21,6 +21,7 @@ from ..graph.execution import UNKNOWN, as_array
 from ..layers.base import Spec
 from ..locks import Lock
 from ..settings import settings
+from .arenas import Arenas
 from .compiled import CompiledModel
 from .inputs import ValueInfo, as_input
 from .plan import make_plan
@@ -56,6 +57,7 @@ class Model:
         self.outputs: tuple[ValueInfo, ...] = _describe_outputs(graph)
         self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
         self._constants = Constants()
+        self._arenas = Arenas()
         self._lock = Lock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Array | tuple[Array, ...]:
@@ -101,10 +103,11 @@ class Model:
                     raise CompileError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
                 inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
                 plan = make_plan(self.graph, inputs, target, exact=exact, constants=self._constants)
-                found = self._plans[key] = CompiledModel(self, plan, threads)
+                found = self._plans[key] = CompiledModel(self, plan, threads, self._arenas)
             self._plans.move_to_end(key)
             while len(self._plans) > max(1, settings.max_plans):
                 self._plans.popitem(last=False)
+                self._arenas.trim(max(one.plan.memory.nbytes for one in self._plans.values()))
         return found
 
     def _run(self, arrays: Sequence[Array]) -> list[Array]:

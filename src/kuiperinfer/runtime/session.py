@@ -12,28 +12,33 @@ from ..dtypes import Array, TensorSpec
 from ..graph import RuntimeOperand
 from ..graph.execution import as_array, run_operator
 from ..layers.base import map_value
-from ..memory.aligned import aligned_empty
+from .arenas import Arenas
 from .plan import Plan
 from .team import Team
 
+_NO_ARENA: Array = np.empty(0, np.uint8)
+
 
 class Session:
-    """The arena, the argument tables of all steps, and the table of steps that native code walks."""
+    """The argument tables of all steps, the table of steps that native code walks, and for each run an arena."""
 
-    def __init__(self, plan: Plan, threads: int) -> None:
+    def __init__(self, plan: Plan, threads: int, arenas: Arenas | None = None) -> None:
         self.plan = plan
         self.threads = threads
-        self.arena = aligned_empty((max(plan.memory.nbytes, 64),), np.uint8)
+        self.arena = _NO_ARENA
+        self._arenas = arenas or Arenas()
+        self._base = 0  # the address of the arena that the tables are for
         self._outputs: list[Array | None] = []
         self._objects: dict[RuntimeOperand, Any] = {}
         self._build_tables()
 
     def _build_tables(self) -> None:
-        """Argument pointers that never change are filled in; those of inputs and outputs are noted to be patched."""
+        """Argument pointers that never change are filled in; those of inputs, outputs and arena are noted to be patched."""
         kernel_steps = [step for step in self.plan.steps if isinstance(step, KernelStep)]
         self.arguments = np.zeros(max(1, sum(len(step.refs) for step in kernel_steps)), np.int64)
         self.table = np.zeros((len(self.plan.steps), 3), np.int64)
         self._patches: list[tuple[int, Place, int, int]] = []
+        in_arena: list[int] = []
         self.segments: list[tuple[int, int]] = []  # runs of native steps, [first, last)
         place, base = 0, self.arguments.ctypes.data
         for index, step in enumerate(self.plan.steps):
@@ -44,38 +49,47 @@ class Session:
             for ref in step.refs:
                 if ref.buffer.place in (Place.INPUT, Place.OUTPUT):
                     self._patches.append((place, ref.buffer.place, ref.buffer.number, ref.offset))
+                elif ref.buffer.place is Place.ARENA:
+                    self.arguments[place] = self.plan.offsets[ref.buffer] + ref.offset
+                    in_arena.append(place)
                 else:
-                    self.arguments[place] = self._address(ref)
+                    assert ref.buffer.data is not None
+                    self.arguments[place] = int(ref.buffer.data.ctypes.data) + ref.offset
                 place += 1
             if self.segments and self.segments[-1][1] == index:
                 self.segments[-1] = (self.segments[-1][0], index + 1)
             else:
                 self.segments.append((index, index + 1))
+        self._in_arena = np.array(in_arena, np.intp)
 
-    def _address(self, ref: Ref) -> int:
-        if ref.buffer.place is Place.CONSTANT:
-            assert ref.buffer.data is not None
-            return int(ref.buffer.data.ctypes.data) + ref.offset
-        return int(self.arena.ctypes.data) + self.plan.offsets[ref.buffer] + ref.offset
+    def _lie_in(self, arena: Array) -> None:
+        """Makes the tables those for an arena, which often is the one of the last run."""
+        base = int(arena.ctypes.data)
+        if base != self._base:
+            self.arguments[self._in_arena] += base - self._base
+            self._base = base
+        self.arena = arena
 
     def run(self, inputs: Sequence[Array], team: Team, on_step: Any = None) -> list[Array]:
         """The model's outputs for inputs in file order: contiguous arrays of the plan's shapes and dtypes."""
-        self._inputs = inputs
-        self._outputs = self._fresh_outputs()
-        self._objects.clear()
-        for place, kind, number, offset in self._patches:
-            array = inputs[number] if kind is Place.INPUT else self._outputs[number]
-            assert array is not None
-            self.arguments[place] = array.ctypes.data + offset
+        arena = self._arenas.take(self.plan.memory.nbytes)
         try:
+            self._lie_in(arena)
+            self._inputs = inputs
+            self._outputs = self._fresh_outputs()
+            for place, kind, number, offset in self._patches:
+                array = inputs[number] if kind is Place.INPUT else self._outputs[number]
+                assert array is not None
+                self.arguments[place] = array.ctypes.data + offset
             if on_step is not None:
                 self._run_one_by_one(team, on_step)
             else:
                 self._run_segments(team)
             return self._collect()
         finally:
-            self._inputs, self._outputs = (), []
+            self._inputs, self._outputs, self.arena = (), [], _NO_ARENA
             self._objects.clear()
+            self._arenas.give_back(arena)
 
     def _run_segments(self, team: Team) -> None:
         index, segments = 0, iter([*self.segments, (len(self.plan.steps), len(self.plan.steps))])
