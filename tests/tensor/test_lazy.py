@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -198,6 +200,38 @@ def test_views_of_what_is_put_off() -> None:
     assert not is_pending(a) and view.shares_memory_with(a)
     view[0] = -1
     assert a.tolist() == [[-1, 2, 4], [-1, 8, 10]]
+
+
+def test_threads_that_ask_for_the_same_values() -> None:
+    x = kt.rand(20_000)
+    for _ in range(20):
+        shared = x * 2 + 1
+        results: list[Any] = [None] * 4
+        barrier = threading.Barrier(4)
+
+        def work(number: int, shared: Any = shared, results: Any = results, barrier: Any = barrier) -> None:
+            barrier.wait()
+            results[number] = (shared * float(number + 1)).array + shared.array
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number, result in enumerate(results):
+            np.testing.assert_allclose(result, (x.array * 2 + 1) * (number + 2), rtol=1e-6)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_fork_can_go_on() -> None:
+    x = kt.ones(20_000)
+    later = x + 1
+    child = os.fork()
+    if not child:
+        os._exit(0 if later[5].item() == 2 and (x * 3)[7].item() == 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert later[5].item() == 2
 
 
 @pytest.mark.parametrize("size", [4, 20_000])

@@ -12,6 +12,8 @@ import torch
 from kuiperinfer import tensor as kt
 from kuiperinfer.dtypes import f16, f32, f64, i64
 from kuiperinfer.errors import DTypeError, InputError, KuiperError, ShapeError
+from kuiperinfer.tensor.operation import apply
+from kuiperinfer.tensor.operations.layer import LayerOperation
 
 from .operation_cases import Case, check_against_torch, check_differences, same, spread
 
@@ -103,6 +105,25 @@ def test_against_torch(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.smooth], ids=str)
 def test_against_finite_differences(case: Case) -> None:
+    check_differences(case)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "theirs", "parameters"),
+    [
+        ("F.softmin", torch.nn.functional.softmin, {"dim": 1}),
+        ("F.adaptive_max_pool2d", torch.nn.functional.adaptive_max_pool2d, {"output_size": (2, 3)}),
+        ("torch.sum", torch.sum, {"dim": (0, 2), "keepdim": True}),
+        ("torch.mean", torch.mean, {"dim": (1,)}),
+    ],
+)
+def test_layers_as_operations(type_name: str, theirs: Any, parameters: dict[str, Any]) -> None:
+    """Every layer with a derivative can be an operation."""
+    operation = LayerOperation(type_name)
+    case = Case(
+        type_name, lambda a: apply(operation, a, **parameters), lambda a: theirs(a, **parameters), [spread(2, 5, 7)]
+    )
+    check_against_torch(case, np.float64, rtol=1e-9, atol=1e-11)
     check_differences(case)
 
 

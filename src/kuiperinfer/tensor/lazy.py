@@ -7,6 +7,8 @@ in place first has the expressions evaluated that still read its old elements (`
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -190,15 +192,34 @@ def _watch(pending: Pending, storage: Storage) -> None:
 # ------------------------------------------------------------------------------------------- evaluating
 
 _programs: dict[Any, FusedLoop] = {}
+_lock = threading.RLock()  # one thread evaluates at a time: pending values may be shared
+
+
+def _forget_lock() -> None:
+    """After a fork the lock may be held by a thread that is gone."""
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
 
 
 def evaluate(targets: Sequence[Pending], outputs: Sequence[Array] | None = None) -> None:
     """Evaluates values of one shape in one loop: into storages of their own, or into arrays, the values staying pending."""
+    with _lock:
+        _evaluate(targets, outputs)
+
+
+def _evaluate(targets: Sequence[Pending], outputs: Sequence[Array] | None) -> None:
+    if any(target.storage is not None for target in targets):  # by another thread, or on the way to another operand
+        _evaluate_rest(targets, outputs)
+        return
     if len(targets) == 1 and not any(type(one) is Pending and one.storage is None for one in targets[0].operands):
         loop, operands = targets[0].loop, [_value(one) for one in targets[0].operands]
     else:
         order = _in_order(targets)
-        if any(target.storage is not None for target in targets):  # evaluated on the way, for another operand
+        if any(target.storage is not None for target in targets):
             _evaluate_rest(targets, outputs)
             return
         loop, operands = _loop_of(targets, order)
@@ -348,6 +369,11 @@ def update(*pairs: tuple[Tensor, Tensor]) -> None:
             direct.append((target, pending))
         else:
             others.append((target, source))
+    with _lock:
+        _write(direct, others)
+
+
+def _write(direct: Sequence[tuple[Tensor, Pending]], others: Sequence[tuple[Tensor, Tensor]]) -> None:
     private = _private([pending for _, pending in direct])
     for pending in private:
         pending.is_private = True
