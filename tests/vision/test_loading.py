@@ -190,9 +190,18 @@ def test_grey_inputs(tmp_path: Path) -> None:
 def test_labels_by_the_number_of_classes() -> None:
     assert load_classifier(bundled.MODEL).labels[285] == "Egyptian cat"
     assert len(load_classifier(bundled.MODEL, labels=tuple(map(str, range(1000)))).labels) == 1000
-    model = load(bundled.MODEL_FILES["detect"])
-    recipe = recipe_beside(bundled.MODEL_FILES["detect"])
-    assert load_detector(model, recipe=recipe).labels == ("face",)
+    assert load_detector(load(bundled.MODEL_FILES["detect"])).labels == ("face",)
+
+
+def test_models_built_like_a_bundled_one_have_its_recipe(tmp_path: Path) -> None:
+    original = bundled.MODEL_FILES["detect"]
+    for ending in ("param", "bin"):
+        (tmp_path / f"other.pnnx.{ending}").write_bytes(original.with_suffix(f".{ending}").read_bytes())
+    detect = load_detector(tmp_path / "other.pnnx.param", confidence=0.75)
+    assert (detect.labels, detect.confidence, detect.iou) == (("face",), 0.75, 0.4)
+    assert detect.head == bundled_detector().head
+    written(tmp_path, {"labels": ["head"]}, "other.recipe.json")  # what lies beside the model comes first
+    assert load_detector(tmp_path / "other.pnnx.param").labels == ("head",)
 
 
 def test_a_job_that_the_recipe_names(tmp_path: Path) -> None:

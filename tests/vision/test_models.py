@@ -19,7 +19,6 @@ from kuiperinfer.vision import (
     load_segmenter,
     load_upscaler,
     read_picture,
-    read_recipe,
 )
 
 from .shared_models import FOLDER, model, needs_models
@@ -116,8 +115,7 @@ def test_yolov8n_coco() -> None:
 
 
 def test_tiny_face_detector() -> None:
-    recipe = read_recipe(bundled.MODEL_FILES["detect"].with_name("tiny_face_detector.recipe.json"))
-    detect = load_detector(model("tiny_face_detector"), recipe=recipe)
+    detect = load_detector(model("tiny_face_detector"))  # known by its build
     zidane = read_picture(FOLDER / "tiny_face_detector" / "zidane.jpg")
     np.testing.assert_allclose(detect.prepare(zidane), only_input("tiny_face_detector"), atol=1e-6)
     check(detect(zidane), [("face", 0.881, (876, 110, 1088, 301))])
@@ -153,8 +151,8 @@ def test_mtcnn() -> None:
 
 
 def test_unet_pupil() -> None:
-    recipe = read_recipe(bundled.MODEL_FILES["segment"].with_name("unet_pupil.recipe.json"))
-    segment = load_segmenter(model("unet_pupil"), recipe=recipe)
+    segment = load_segmenter(model("unet_pupil"))
+    assert segment.labels == ("background", "pupil")
     eye = read_picture(FOLDER / "unet_pupil" / "cat_eye.png")
     np.testing.assert_allclose(segment.prepare(eye), only_input("unet_pupil"), atol=1e-6)
     expected = arrays("unet_pupil", "outputs")["out0"][0, 0] > 0.5

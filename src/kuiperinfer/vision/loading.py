@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .. import pnnx
 from ..errors import InputError, did_you_mean
 from ..runtime import Model, load
 from .classification import Classifier
@@ -16,10 +18,11 @@ from .job import Job, output_shapes, the_input_shape
 from .labels import read_labels
 from .mtcnn import FaceCascade, cascade_of
 from .preprocess import Preprocess, preprocess_for
-from .recipe import Recipe, recipe_beside
+from .recipe import Recipe, read_recipe, recipe_beside
 from .segmentation import Segmenter
 from .upscaling import Upscaler, factor_of
 
+_Build: TypeAlias = "tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]"
 ModelPath: TypeAlias = "str | os.PathLike[str] | Model"
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -126,10 +129,30 @@ def load_job(model: ModelPath, job: str | None = None, **options: Any) -> Job[An
 
 
 def _load(model: ModelPath) -> tuple[Model, Recipe]:
-    if isinstance(model, Model):
-        return model, Recipe()
-    path = Path(model)
-    return load(path), recipe_beside(path)
+    """The model, and the recipe beside it; where there is none, that of a bundled model of the same build."""
+    loaded = model if isinstance(model, Model) else load(model)
+    beside = Recipe() if isinstance(model, Model) else recipe_beside(Path(model))
+    if beside == Recipe() and loaded.graph.source is not None:
+        beside = _known_recipes().get(_build(loaded.graph.source), beside)
+    return loaded, beside
+
+
+@functools.cache
+def _known_recipes() -> dict[_Build, Recipe]:
+    """The recipes of the bundled models, for others of the same build: these in full precision, or with other weights."""
+    files = sorted(ASSETS.glob("*.recipe.json"))
+    params = [file.with_name(file.name.replace(".recipe.json", ".pnnx.param")) for file in files]
+    return {
+        _build(pnnx.read(param, weights=False)): read_recipe(file) for file, param in zip(files, params, strict=True)
+    }
+
+
+def _build(graph: pnnx.Graph) -> _Build:
+    """The operators of a graph in their order, and the shapes of their weights."""
+    return tuple(
+        (operator.type, tuple((name, attribute.shape) for name, attribute in operator.attributes.items()))
+        for operator in graph.operators
+    )
 
 
 def _ingredients(
