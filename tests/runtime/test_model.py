@@ -17,6 +17,7 @@ import kuiperinfer
 from kuiperinfer import DTypeError, InputError, ResourceLimitError, ShapeError, TensorSpec
 from kuiperinfer.codegen.target import current_target
 from kuiperinfer.dtypes import BFLOAT16_STORAGE, bf16, f32, i64
+from kuiperinfer.runtime import model as model_module
 from kuiperinfer.runtime.compiled import CompiledModel
 from tests.graph.build import build
 
@@ -266,6 +267,31 @@ def test_many_threads_get_the_same_bits(double: kuiperinfer.Model) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_what_is_compiled_runs_while_another_shape_is_compiled(
+    double: kuiperinfer.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, wide = np.ones((4, 3), np.float32), np.ones((4, 3000), np.float32)
+    expected = double(x)
+    begun, go_on, results = threading.Event(), threading.Event(), []
+    make_plan = model_module.make_plan
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        begun.set()
+        assert go_on.wait(timeout=60)
+        return make_plan(*arguments, **named)
+
+    monkeypatch.setattr(model_module, "make_plan", slow)
+    threads = [threading.Thread(target=lambda: results.append(double(wide))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(timeout=60)
+    np.testing.assert_array_equal(double(x), expected)
+    go_on.set()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert len(results) == 2 and len(double._plans) == 2
 
 
 def test_both_engines_give_the_same(double: kuiperinfer.Model) -> None:

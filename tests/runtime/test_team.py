@@ -129,7 +129,7 @@ def test_a_child_runs_what_was_in_use_when_it_was_forked(tmp_path: Path) -> None
         import os
         y, held = fast(x), threading.Event()
         def hold():
-            with model._lock, fast._lock:
+            with model._lock, model._compiling, fast._lock:
                 held.set()
                 time.sleep(60)
         threading.Thread(target=hold, daemon=True).start()

@@ -58,7 +58,7 @@ class Model:
         self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
         self._constants = Constants()
         self._arenas = Arenas()
-        self._lock = Lock()
+        self._lock, self._compiling = Lock(), Lock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Array | tuple[Array, ...]:
         """Runs the model on its inputs, in file order or by name. Any array-like is taken, and left as it is.
@@ -95,20 +95,35 @@ class Model:
             raise InputError(f"settings.precision: expected 'fast' or 'exact', found '{now.precision}'")
         threads, exact = now.threads or default_threads(), now.precision == "exact"
         key = (specs, now.target, threads, exact, now.passes_off)
+        found = self._find(key)
+        if found is None:
+            with self._compiling:  # one at a time, while others go on to run what is there
+                found = self._find(key) or self._keep(key, self._compile(specs, threads, exact))
+        return found
+
+    def _find(self, key: Any) -> CompiledModel | None:
         with self._lock:
             found = self._plans.get(key)
-            if found is None:
-                target = current_target()
-                if not runs_here(target):
-                    raise CompileError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
-                inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
-                plan = make_plan(self.graph, inputs, target, exact=exact, constants=self._constants)
-                found = self._plans[key] = CompiledModel(self, plan, threads, self._arenas)
-            self._plans.move_to_end(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+            return found
+
+    def _compile(self, specs: tuple[TensorSpec, ...], threads: int, exact: bool) -> CompiledModel:
+        target = current_target()
+        if not runs_here(target):
+            raise CompileError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
+        inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
+        plan = make_plan(self.graph, inputs, target, exact=exact, constants=self._constants)
+        return CompiledModel(self, plan, threads, self._arenas)
+
+    def _keep(self, key: Any, compiled: CompiledModel) -> CompiledModel:
+        """Keeps a compiled model, and lets go of those that were used longest ago where there are too many."""
+        with self._lock:
+            self._plans[key] = compiled
             while len(self._plans) > max(1, settings.max_plans):
                 self._plans.popitem(last=False)
                 self._arenas.trim(max(one.plan.memory.nbytes for one in self._plans.values()))
-        return found
+        return compiled
 
     def _run(self, arrays: Sequence[Array]) -> list[Array]:
         if settings.engine not in ("compiled", "reference"):
