@@ -161,6 +161,13 @@ def test_any_number_of_rows(client: Any) -> None:
     np.testing.assert_array_equal(found.as_numpy("y"), 3 * x + 1)
 
 
+def test_much_json(client: Any) -> None:
+    x = np.random.default_rng(2).standard_normal((5000, 3)).astype(np.float32)
+    outputs = [http.InferRequestedOutput("y", binary_data=False)]
+    found = client.infer("rows", [model_input("x", x, "FP32", binary=False)], outputs=outputs)
+    assert found.as_numpy("y").tobytes() == (3 * x + 1).tobytes()
+
+
 def test_many_requests_at_once(port: int) -> None:
     with http.InferenceServerClient(f"127.0.0.1:{port}", concurrency=16) as client:
         xs = [np.full((1 + number % 3, 3), number, np.float32) for number in range(100)]

@@ -170,7 +170,7 @@ class Protocol:
         arguments = (body, length, model, self.service.options.limits)
         if json_bytes <= _INLINE_BYTES:
             return parse_request(*arguments)
-        return await asyncio.to_thread(parse_request, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self.service.parser, parse_request, *arguments)
 
     def _answer(self, asked: InferenceRequest, model: ServedModel, outputs: Outputs) -> Response:
         body, json_bytes = encode_answer(asked, model, outputs, self.service.options.limits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..dtypes import Array
@@ -28,6 +29,9 @@ class Service:
         self.catalogue = Catalogue(models, repository, self.options)
         self.scheduler = Scheduler(self.options.worker_count, self.options.limits.waiting)
         self.metrics = Metrics(lambda: self.scheduler.waiting, lambda: len(self.catalogue.loaded()))
+        self.parser = ThreadPoolExecutor(
+            1, "kuiper-serve-json"
+        )  # one, since JSON takes many times its size when it is read
         self.bodies = BodyReader(self.options.limits)
         self.hosts = self.options.hosts
         self.draining = False
@@ -74,4 +78,5 @@ class Service:
     def close(self) -> None:
         """Answers what waits, and ends all threads."""
         self.scheduler.stop()
+        self.parser.shutdown(wait=False, cancel_futures=True)
         self.catalogue.close()
