@@ -47,6 +47,20 @@ def test_a_repository_that_is_none(tmp_path: Path) -> None:
         find_models(tmp_path / "nothing")
 
 
+def test_folders_that_cannot_be_read_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = touch(tmp_path / "good.pnnx.param")
+    touch(tmp_path / "secret" / "a.pnnx.param")
+    list_really = Path.glob
+
+    def refuse(self: Path, pattern: str) -> object:
+        if self.name == "secret":
+            raise PermissionError(13, "Permission denied")
+        return list_really(self, pattern)
+
+    monkeypatch.setattr(Path, "glob", refuse)
+    assert find_models(tmp_path) == {"good": {"1": file}}
+
+
 def test_names() -> None:
     assert model_name(Path("/a/b/net-1.5_x.pnnx.param")) == "net-1.5_x"
     for name in ("my net", "ä", "-x", "x" * 200):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import pytest
+
 from kuiperinfer.serve.guard import names_of
 from tests.serve import models
-from tests.serve.conftest import Running
+from tests.serve.conftest import Running, wait_until
 
 Start = Callable[..., Running]
 
@@ -24,6 +26,16 @@ def test_headers_of_every_answer(start: Start) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
         assert "server" not in headers
+
+
+def test_a_mistake_of_our_own(start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    running = start({"rows": models.ROWS})
+    monkeypatch.setattr(running.service.catalogue, "names", lambda: 1 // 0)
+    status, headers, content = running.ask("GET", "/v2/models")
+    assert (status, content) == (500, {"error": "internal error; the server's log says more"})
+    assert headers["x-content-type-options"] == "nosniff"
+    wait_until(lambda: "ZeroDivisionError" in caplog.text)
+    assert running.ask("GET", "/v2/models/rows")[0] == 200
 
 
 def test_a_token(start: Start) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from ..errors import KuiperError
 from ..version import __version__
-from .guard import Guard, refusal_answer
+from .guard import SECURITY_HEADERS, Guard, refusal_answer
 from .inference import HEADER_LENGTH, InferenceRequest, encode_answer, parse_json, parse_request
 from .metrics import CONTENT_TYPE
 from .page import page_routes
@@ -76,8 +76,9 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_mistake(_: Request, error: Exception) -> Response:
-    """An error of our own: the log has it, the client does not."""
-    return Response(refusal_answer(Refusal(500, "internal error; the server's log says more"))[2], 500)
+    """An error of our own: the log has it, the client does not. It comes from outside of the guard."""
+    status, headers, body = refusal_answer(Refusal(500, "internal error; the server's log says more"))
+    return Response(body, status, {**SECURITY_HEADERS, **headers})
 
 
 class Protocol:

@@ -54,7 +54,11 @@ def find_models(repository: Path) -> dict[str, Versions]:
         name = entry.name.removesuffix(_SUFFIX)
         if not NAME.fullmatch(name):
             continue
-        versions = _versions(entry)
+        try:
+            versions = _versions(entry)
+        except OSError as error:
+            log.warning("%s is left out: %s", entry, error.strerror or error)
+            continue
         if versions:
             found.setdefault(name, {}).update(versions)
     return found
@@ -206,9 +210,8 @@ class Catalogue:
             if len(self._opening) >= _MOST_SHAPES_WAITING:
                 raise Refusal(429, "too many new input shapes wait to be compiled", retry_after=5)
             opening = self._opening[model, shapes] = asyncio.ensure_future(self._compile_lane(model, shapes))
-            opening.add_done_callback(
-                lambda task: task.cancelled() or task.exception()
-            )  # there may be nobody left to see it
+            # whoever waits for it may have gone, and then nobody would look at an error
+            opening.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(opening)  # others may wait for it too
 
     async def _compile_lane(self, model: ServedModel, shapes: Shapes) -> Lane:
