@@ -27,7 +27,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"input_shape expect (\d+) tensors but got (\d+)", "the network takes {0} inputs, {1} shapes were given"),
     (r"No method in torchscript", "this TorchScript has no forward method"),
-    (r"Load torchscript failed: (.*)", "the TorchScript cannot be read: {0}"),
+    (r"Load torchscript failed: (.*?)(?:\. This is an internal .*)?\n", "the TorchScript cannot be read: {0}"),
     (
         r'External data path does not exist: "(?:[^"]*/)?([^"/]+)"',
         "the file '{0}', which holds weights and belongs beside the ONNX file, is not there",
