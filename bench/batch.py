@@ -40,10 +40,10 @@ class Rate(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What the clock says, and how many seconds the CPUs have spent on this process and all that it started."""
+    """What the clock says, and the seconds of CPU of this process and of each that it started."""
 
     clock: float
-    cpu: float
+    cpu: dict[int, float]
 
     @classmethod
     def now(cls) -> Moment:
@@ -52,24 +52,22 @@ class Moment(NamedTuple):
     def rate(self, rows: int, cores: int) -> Rate:
         """The rates of what was done since."""
         now = Moment.now()
-        return Rate(rows / (now.clock - self.clock) / cores, rows / (now.cpu - self.cpu))
+        cpu = sum(seconds - self.cpu.get(process, 0.0) for process, seconds in now.cpu.items())
+        return Rate(rows / (now.clock - self.clock) / cores, rows / cpu)
 
 
-def _cpu_seconds() -> float:
+def _cpu_seconds() -> dict[int, float]:
     ticks: dict[int, tuple[int, int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
         except OSError:  # it has ended
             continue
-        ticks[int(stat.parent.name)] = (
-            int(fields[1]),
-            sum(int(field) for field in fields[11:15]),
-        )  # with waited-for children
+        ticks[int(stat.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
     family = {os.getpid()}
     while more := {process for process, (parent, _) in ticks.items() if parent in family} - family:
         family |= more
-    return sum(ticks[process][1] for process in family) / os.sysconf("SC_CLK_TCK")
+    return {process: ticks[process][1] / os.sysconf("SC_CLK_TCK") for process in family}
 
 
 Rates = dict[str, dict[int, list[Rate]]]  # way -> actors -> one a round
