@@ -93,7 +93,11 @@ class Protocol:
         def route(path: str, endpoint: Callable[..., Any], method: str = "GET") -> Route:
             return Route(path, endpoint, methods=[method])
 
-        found = [
+        models = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
+        return [  # in this order they are looked at: what is asked most comes first
+            *(route(f"{model}/infer", self.infer, "POST") for model in models),
+            *(route(f"{model}/ready", self.model_ready) for model in models),
+            *(route(model, self.model_metadata) for model in models),
             route("/v2/health/live", self.live),
             route("/v2/health/ready", self.ready),
             route("/v2", self.server_metadata),
@@ -103,11 +107,6 @@ class Protocol:
             route("/v2/repository/models/{name}/unload", self.unload, "POST"),
             route("/metrics", self.metrics),
         ]
-        for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-            found.append(route(model, self.model_metadata))
-            found.append(route(f"{model}/ready", self.model_ready))
-            found.append(route(f"{model}/infer", self.infer, "POST"))
-        return found
 
     # ------------------------------------------------------------------------------------------- the server
 
@@ -166,7 +165,7 @@ class Protocol:
             self.service.metrics.request(model.name, model.version, status, time.monotonic() - start)
         return response
 
-    async def _parse(self, body: bytearray, length: str | None, model: ServedModel) -> InferenceRequest:
+    async def _parse(self, body: bytes, length: str | None, model: ServedModel) -> InferenceRequest:
         json_bytes = int(length) if length and len(length) < 20 and length.isascii() and length.isdigit() else len(body)
         arguments = (body, length, model, self.service.options.limits)
         if json_bytes <= _INLINE_BYTES:

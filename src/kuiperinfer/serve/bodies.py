@@ -20,7 +20,7 @@ class BodyReader:
         self._in_flight = 0
 
     @asynccontextmanager
-    async def read(self, request: Request) -> AsyncIterator[bytearray]:
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
         """The whole body of a request.
 
         Raises `Refusal`: 413 if it is too large, 408 if it takes too long, 503 if the server holds too much already, and 415
@@ -34,19 +34,19 @@ class BodyReader:
             announced = self._announced(request)
             self._claim(announced)
             claimed = announced
-            body = bytearray()
+            chunks, size = [], 0
             with anyio.move_on_after(self._limits.body_seconds) as scope:
                 async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > self._limits.body_bytes:
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > self._limits.body_bytes:
                         raise self._too_large()
-                    if len(body) > claimed:
-                        more = len(body) - claimed
-                        self._claim(more)
-                        claimed += more
+                    if size > claimed:
+                        self._claim(size - claimed)
+                        claimed = size
             if scope.cancelled_caught:
                 raise Refusal(408, f"the body was not complete after {self._limits.body_seconds:g} s")
-            yield body
+            yield b"".join(chunks)
         except ClientDisconnect:
             raise Refusal(400, "the client has gone") from None
         finally:

@@ -46,9 +46,7 @@ class InferenceRequest:
         return tuple(array.shape for array in self.inputs)
 
 
-def parse_request(
-    body: bytes | bytearray, header_length: str | None, model: ServedModel, limits: Limits
-) -> InferenceRequest:
+def parse_request(body: bytes, header_length: str | None, model: ServedModel, limits: Limits) -> InferenceRequest:
     """A request for a model. Raises `Refusal` that says what is wrong and what was expected."""
     view = memoryview(body)
     length = _json_length(header_length, len(view))

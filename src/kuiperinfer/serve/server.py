@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from .service import Service
 
 _BACKLOG = 512
 _KEEP_ALIVE_SECONDS = 30
+_SWITCH_SECONDS = 1e-3  # so that a worker whose run has ended does not wait long for the interpreter's lock
+_READ_BYTES = 1 << 20  # that asyncio takes from a connection at a time: pictures as tensors in one or two turns
 _LAST_CONNECTIONS_SECONDS = 0.1  # for connections that the system has taken but this process has not
 
 
@@ -38,6 +41,7 @@ class _Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.max_size = _READ_BYTES
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
@@ -168,6 +172,7 @@ def serve(service: Service, bound: socket.socket) -> None:
 
     On loopback, clients may call the server by names of loopback only, unless `Options.hosts` says otherwise.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     service.hosts = service.options.hosts or names_of(bound.getsockname()[0])
     Server(service).run([bound])
     if service.failure is not None:

@@ -100,7 +100,7 @@ class _Page:
             async with self.service.bodies.read(request) as body:
                 if not body:
                     raise Refusal(400, "expected a picture in the body")
-                found = await self._pictures.look(model.job, model, bytes(body))
+                found = await self._pictures.look(model.job, model, body)
             status = 200
         except KuiperError as error:
             status = status_of(error)
