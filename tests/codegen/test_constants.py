@@ -67,7 +67,9 @@ def test_constants_live_as_long_as_a_plan_that_reads_them() -> None:
     constants = Constants()
     first = filled(constants, "a", 1.0)
     address = first.ctypes.data
+    second = filled(constants, "b", 2.0)
+    assert second.ctypes.data != address
     del first
     gc.collect()
-    assert not constants._kept
-    assert filled(constants, "a", 1.0).ctypes.data != address  # nothing is written over what another plan may read
+    assert [id(array) for array in constants._kept.values()] == [id(second)]
+    assert filled(constants, "c", 3.0).ctypes.data == address

@@ -34,7 +34,6 @@ class Constants:
         key = operator, number, made.shape, made.dtype.str
         kept = self._kept.get(key)
         if kept is not None and np.array_equal(_bits(kept), _bits(made)):
-            self._pool.give_back(made)
             return kept
         self._kept[key] = made
         return made
