@@ -197,6 +197,14 @@ def test_saved_pictures(kuiper: Any, tmp_path: Path, by_colour: tuple[str, ...])
     assert "cannot be made a folder" in err
 
 
+def test_many_saved_pictures(kuiper: Any, tmp_path: Path, by_colour: tuple[str, ...]) -> None:
+    for number in range(30):
+        picture(tmp_path / "in" / f"{number}.png", GREEN)
+    code, _, _ = kuiper("classify", tmp_path / "in", "--save", tmp_path / "out", *by_colour)
+    assert code == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{number}_classify.png" for number in range(30)}
+
+
 def test_a_place_that_cannot_be_written_to(kuiper: Any, tmp_path: Path, by_colour: tuple[str, ...]) -> None:
     (tmp_path / "out" / "red_classify.png").mkdir(parents=True)
     code, _, err = kuiper("classify", picture(tmp_path / "red.png", RED), "--save", tmp_path / "out", *by_colour)

@@ -47,6 +47,16 @@ def test_a_box_is_where_it_should_be() -> None:
     assert changed[:, 0].max() <= 160
 
 
+def test_landmarks_are_points_within_their_box() -> None:
+    points = np.array([[[80, 100], [120, 100], [100, 120], [85, 140], [115, 140]]], np.float32)
+    box = np.array([[50.0, 80.0, 150.0, 160.0]])
+    found = Detections.of(box, np.array([0.9]), np.array([0]), ("face",), points)
+    after = draw_detections(grey(), found)
+    for x, y in points[0].astype(int):
+        assert tuple(after[y, x]) == colour_of(0)
+    assert (after[105:115, 85:115] == 128).all()
+
+
 def test_names_do_not_cover_one_another_or_leave_the_picture() -> None:
     boxes = [
         (50.0, 60.0, 150.0, 160.0),

@@ -218,6 +218,20 @@ def test_a_job_that_the_recipe_names(tmp_path: Path) -> None:
     assert isinstance(load_job(bundled.MODEL, "classify"), Classifier)
 
 
+# How many rows there are hangs on what is in the picture.
+DEPENDENT = """7767517
+3 2
+pnnx.Input     pnnx_input_0  0 1 0 #0=(1,3,32,32)f32
+torch.nonzero  where         1 1 0 1 #0=(1,3,32,32)f32 #1=(?,4)i64
+pnnx.Output    pnnx_output_0 1 0 1 #1=(?,4)i64
+"""
+
+
+def test_outputs_whose_shapes_hang_on_the_picture(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the shapes of this model's outputs hang on what is in its input"):
+        load_detector(write_model(tmp_path, DEPENDENT))
+
+
 @pytest.mark.parametrize("loader", [load_classifier, load_detector, load_segmenter, load_upscaler])
 def test_models_that_are_not_for_pictures(tmp_path: Path, loader: Any) -> None:
     with pytest.raises(InputError, match="a network for pictures has one input, this model has 2"):

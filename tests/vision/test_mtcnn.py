@@ -11,9 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kuiperinfer import load
 from kuiperinfer.errors import InputError
-from kuiperinfer.vision import FaceCascade
-from kuiperinfer.vision.mtcnn import _pack, _scales, _Sums
+from kuiperinfer.vision import FaceCascade, bundled
+from kuiperinfer.vision.mtcnn import _pack, _scales, _Sums, cascade_of
 
 
 def noise(height: int, width: int) -> Any:
@@ -82,6 +83,12 @@ def test_impossible_options() -> None:
     for options in ({"min_face": 5}, {"thresholds": (0.5, 2.0, 0.5)}, {"min_face": float("nan")}):
         with pytest.raises(InputError, match="expected"):
             FaceCascade(None, None, None, **options)
+
+
+def test_models_that_are_no_cascade() -> None:
+    models = [load(bundled.MODEL_FILES[job]) for job in ("detect", "segment", "upscale")]
+    with pytest.raises(InputError, match="three networks find faces if one takes pictures of any height and width"):
+        cascade_of(models)
 
 
 def test_networks_with_other_outputs() -> None:

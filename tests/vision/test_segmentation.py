@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kuiperinfer
-from kuiperinfer.errors import InputError
+from kuiperinfer import settings
+from kuiperinfer.errors import InputError, ResourceLimitError
 from kuiperinfer.vision import Preprocess, Segmentation, Segmenter, bundled, bundled_segmenter, load_segmenter
 from tests.small_models import write_model
 
@@ -96,6 +96,11 @@ def test_what_are_no_maps(maps: Any, options: Any, complaint: str) -> None:
         segmenter(maps, **options)(blank())
 
 
+def test_pictures_larger_than_the_limit() -> None:
+    with settings(max_image_pixels=99), pytest.raises(ResourceLimitError, match="a map of 10×10 pixels exceeds"):
+        segmenter(np.zeros((1, 8, 8)))(blank(10, 10))
+
+
 def test_impossible_options() -> None:
     with pytest.raises(InputError, match="threshold: expected a number between 0 and 1"):
         segmenter(np.zeros((1, 8, 8)), threshold=1.0)
@@ -158,7 +163,7 @@ def test_the_last_operator_tells_whether_outputs_are_probabilities(
     """Where the values themselves do not: all are between 0 and 1."""
     path = write_model(tmp_path, SIGMOID.format(operator=operator, parameters=parameters))
     job = load_segmenter(path, size=(8, 8))
-    with kuiperinfer.settings(engine="reference"):
+    with settings(engine="reference"):
         found = job.finish([np.full((1, 1, 8, 8), 0.3, np.float32)], blank())
     assert found.mask().all() == (not probabilities)
 
