@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from kuiperinfer.vision import upscaling
 from tests.small_models import CONVOLUTION, write_model
 
 THRICE = """7767517
@@ -29,12 +30,23 @@ def test_the_bundled_upscaler_writes_where_one_is(kuiper: Any, tmp_path: Path, m
     assert np.asarray(Image.open(tmp_path / "astronaut_small_x4.png")).shape == (512, 512, 3)
 
 
-def test_another_model_in_tiles_and_batches(kuiper: Any, tmp_path: Path) -> None:
+def test_another_model_in_tiles_and_batches(kuiper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (30, 50, 3), dtype=np.uint8)
     for name in ("a.png", "b.png"):
         Image.fromarray(picture).save(tmp_path / name)
     options = ("--model", write_model(tmp_path / "model", THRICE), "--save", tmp_path / "out", "--json")
     tiles = ("--tile", "16,24", "--overlap", "3", "--batch", "4")
+    batches: list[int] = []
+    run = upscaling.run_in_batches
+
+    def counted(model: Any, inputs: Any, batch: int) -> Any:
+        batches.append(batch)
+        return run(model, inputs, batch)
+
+    monkeypatch.setattr(upscaling, "run_in_batches", counted)
+    code, out, _ = kuiper("upscale", tmp_path / "a.png", *options, *tiles)
+    assert code == 0
+    assert set(batches) == {4}  # tiles of one picture
     code, out, _ = kuiper("upscale", tmp_path / "a.png", tmp_path / "b.png", tmp_path / "model", *options, *tiles)
     assert code == 1  # a folder without pictures
     code, out, _ = kuiper("upscale", tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.png", *options, *tiles)

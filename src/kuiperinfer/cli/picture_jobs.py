@@ -47,7 +47,11 @@ def picture_arguments(command: Command) -> Command:
             help="How the model wants its pictures, as JSON; found by itself as NAME.recipe.json beside the model.",
         ),
         click.option(
-            "--batch", default=1, show_default=True, type=click.IntRange(min=1), help="Pictures in one inference."
+            "--batch",
+            default=1,
+            show_default=True,
+            type=click.IntRange(min=1),
+            help="Pictures (of upscale: tiles) in one inference.",
         ),
         json_option,
     )(command)
@@ -161,7 +165,7 @@ def run_pictures(
     as_json: bool,
 ) -> int:
     """Runs a job over all pictures, the bundled one where none is given, and reports; the exit code is 1 after a broken one."""
-    from ..vision import bundled, stream
+    from ..vision import Upscaler, bundled, stream
     from .picture_files import Folder, picture_files
 
     files = picture_files(pictures) or [str(bundled.PICTURES[report.job])]
@@ -169,7 +173,7 @@ def run_pictures(
     entries: list[dict[str, Any]] = []
     start = time.perf_counter()
     with saver, _progress(len(files), report.job) as advance:
-        for outcome in stream(job, files, batch=min(batch, len(files))):
+        for outcome in stream(job, files, batch=batch if isinstance(job, Upscaler) else min(batch, len(files))):
             entry = _entry(outcome, report)
             entry |= saver.add(outcome) if outcome.error is None else {}
             entries.append(entry)
