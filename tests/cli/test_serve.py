@@ -103,7 +103,13 @@ def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_extra(kuiper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kuiperinfer.cli.extras.find_spec", lambda name: None if name == "uvicorn" else object())
-    code, _, err = kuiper("serve")
-    assert code == 1
-    assert "kuiper serve needs uvicorn: pip install 'kuiperinfer[serve]'" in err
+    for missing, message in {
+        "uvicorn": "kuiper serve needs uvicorn: pip install 'kuiperinfer[serve]'",
+        "PIL": "kuiper serve without a MODEL needs PIL: pip install 'kuiperinfer[image]'",
+    }.items():
+        monkeypatch.setattr(
+            "kuiperinfer.cli.extras.find_spec", lambda name, missing=missing: None if name == missing else name
+        )
+        code, _, err = kuiper("serve")
+        assert code == 1
+        assert message in err

@@ -71,7 +71,6 @@ def command(
     require_extra("serve", "kuiper serve")
     from ..runtime.team import default_threads
     from ..serve import Limits, Options, Service, bind, serve
-    from ..vision import bundled
 
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO if verbose else logging.WARNING)
     defaults = Limits()
@@ -92,6 +91,9 @@ def command(
     )
     files = named_models(models)
     if not files and repository is None:
+        require_extra("image", "kuiper serve without a MODEL")
+        from ..vision import bundled
+
         files = {bundled.MODELS[job]: bundled.MODEL_FILES[job] for job in ("classify", "detect", "segment")}
     with bind(host, port) as bound:
         shown = f"[{host}]" if ":" in host else host
