@@ -267,6 +267,9 @@ def test_other_operands() -> None:
     assert (2**a).tolist() == [1, 2, 4] and (1 - a).tolist() == [1, 0, -1] and (6 / (a + 1)).tolist() == [6, 3, 2]
     assert (7 // (a + 1)).tolist() == [7, 3, 2] and (7 % (a + 2)).tolist() == [1, 1, 3]
     assert a != None  # noqa: E711
+    assert kt.where(a > 1, np.float32(5), a).tolist() == [0, 1, 5] and a.clamp(max=np.float64(1)).tolist() == [0, 1, 1]
+    with pytest.raises(DTypeError, match="'where' takes tensors and numbers, found 'x'"):
+        kt.where(a > 1, "x", a)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="by zero"):
         (kt.arange(3) // 0).tolist()
 

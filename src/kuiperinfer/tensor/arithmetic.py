@@ -5,39 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from ..dtypes import Scalar
 from ..errors import DTypeError, InputError
 from . import autograd
 from .casting import as_dtype
-from .lazy import NUMBERS
+from .operand import OPERAND_TYPES, as_operand
 from .operation import Elementwise, apply, elementwise
 from .operations import joining, product, reduction
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-
-_CLASSES: tuple[Any, ...] = NUMBERS
-_OPERANDS: set[type] = {*NUMBERS}  # what needs no conversion; kinds of tensors join when they are seen
-
-
-def _operand(value: Any) -> Any:
-    """A value that an operator can take as a tensor or a number; None for others."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Arithmetic):
-        _OPERANDS.add(type(value))
-        return value
-    for number in _CLASSES:
-        if isinstance(value, number):  # of a class of its own
-            return number(value)
-    if isinstance(value, np.ndarray):
-        from .tensor import Tensor
-
-        return Tensor(value)
-    return None
 
 
 def elementwise_call(function: str, *operands: Any) -> Any:
@@ -49,8 +26,8 @@ def _binary(function: str, swap: bool = False) -> Any:
     made: list[Elementwise] = []
 
     def method(self: Tensor, other: Any) -> Any:
-        if type(other) not in _OPERANDS:
-            other = _operand(other)
+        if type(other) not in OPERAND_TYPES:
+            other = as_operand(other)
             if other is None:
                 return NotImplemented
         if not made:
@@ -62,7 +39,7 @@ def _binary(function: str, swap: bool = False) -> Any:
 
 def _in_place(function: str) -> Any:
     def method(self: Tensor, other: Any) -> Any:
-        operand = _operand(other)
+        operand = as_operand(other)
         if operand is None:
             return NotImplemented
         return _replace(self, power(self, operand) if function == "pow" else elementwise_call(function, self, operand))
@@ -127,7 +104,7 @@ class Arithmetic:
     __rpow__, __ipow__ = _binary("pow", swap=True), _in_place("pow")
 
     def __pow__(self, exponent: Any) -> Any:
-        operand = _operand(exponent)
+        operand = as_operand(exponent)
         return NotImplemented if operand is None else power(self, operand)
 
     def __neg__(self) -> Any:

@@ -288,7 +288,7 @@ class _Blockwise:
     """NumPy's functions, block by block, so that temporaries are small."""
 
     def __init__(self, values: Callable[[Sequence[Value]], list[Any]], shape: tuple[int, ...]) -> None:
-        self._values, self._indices = values, list(_blocks(shape))
+        self._values, self._shape = values, shape
 
     def __call__(self, operands: Sequence[Value], outputs: Sequence[Array]) -> None:
         views = [_broadcast(o, outputs[0].shape) if isinstance(o, np.ndarray) and o.ndim else o for o in operands]
@@ -296,7 +296,7 @@ class _Blockwise:
         if _Hazards(views, outputs)([array.ctypes.data for array in arrays]):
             _elsewhere(self, operands, outputs)
             return
-        for index in self._indices:
+        for index in _blocks(self._shape):
             # A 0-d operand stays one: it counts less in the promotion of dtypes.
             block = [view[index] if isinstance(view, np.ndarray) and view.ndim else view for view in views]
             for output, value in zip(outputs, self._values(block), strict=True):

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..dtypes import Array, Scalar
-from ..expression import Expression, Literal, Operand, operands, substitute
+from ..errors import DTypeError
+from ..expression import Expression, Literal, Operand, evaluate, operands, substitute
 from ..expression.derivative import derivative
-from ..expression.tree import Call
+from ..expression.tree import Call, fold
 from . import lazy
 from .autograd import Gradient, Node, Saved, attach, edge_of, sum_to, wanted
 from .fused import fused
+from .operand import OPERAND_TYPES, as_operand
 from .recording import current_recorder, recording
 from .wrapping import wrap
 
@@ -62,9 +64,23 @@ class Rule:
     """The gradient of one operand of an expression: an expression of some of the operands, the result and its gradient."""
 
     def __init__(self, tree: Expression) -> None:
+        tree = _without_arithmetic_of_numbers(tree)
         self.used = operands(tree)
         self.is_zero = tree == Literal(0)
         self.loop = fused(substitute(tree, {index: Operand(place) for place, index in enumerate(self.used)}))
+
+
+def _without_arithmetic_of_numbers(tree: Expression) -> Expression:
+    """The tree with calls of numbers alone replaced by their value: what a number as an argument leaves of a rule."""
+
+    def simplify(node: Expression, children: Sequence[Expression]) -> Expression:
+        if not isinstance(node, Call):
+            return node
+        call = Call(node.function, tuple(children))
+        return Literal(evaluate(call, [])) if all(isinstance(child, Literal) for child in children) else call
+
+    result: Expression = fold(tree, simplify)
+    return result
 
 
 class Elementwise(Operation):
@@ -80,6 +96,10 @@ class Elementwise(Operation):
         self._saves_result = arity in needed
 
     def run(self, *inputs: Any, **parameters: Any) -> Tensor:
+        for one in inputs:
+            if type(one) not in OPERAND_TYPES:
+                inputs = tuple(self._operand(given) for given in inputs)
+                break
         result = lazy.defer(self.loop, *inputs)
         if result._dtype.kind == "float" and wanted(*inputs):
             values = [
@@ -89,6 +109,12 @@ class Elementwise(Operation):
             shown = Saved(lazy.alias(result)) if self._saves_result else None
             attach(result, self.name, inputs, self._gradients, *values, shown)
         return result
+
+    def _operand(self, value: Any) -> Any:
+        operand = as_operand(value)
+        if operand is None:
+            raise DTypeError(f"'{self.name}' takes tensors and numbers, found {value!r}")
+        return operand
 
     def _gradients(self, node: Node, gradient: Tensor) -> Sequence[Gradient]:
         parts: list[Gradient] = [None] * len(node.edges)

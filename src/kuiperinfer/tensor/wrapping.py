@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def _tensor_type() -> Any:
+def tensor_type() -> Any:
+    """The class `Tensor`, which stands above this module."""
     from .tensor import Tensor
 
     return Tensor
@@ -32,5 +33,5 @@ def wrap(array: Array) -> Tensor:
 
 def _over(dense: Array, geometry: Geometry) -> Tensor:
     storage = Storage.over(dense.reshape(-1).view(np.uint8), exposed=False)
-    tensor: Tensor = _tensor_type().over(storage, dtype_of(dense), geometry)
+    tensor: Tensor = tensor_type().over(storage, dtype_of(dense), geometry)
     return tensor
