@@ -184,6 +184,30 @@ def test_a_trace_that_fails() -> None:
         kuiperinfer.from_torch(Untraceable(), X)
 
 
+def test_half_precision_is_converted_as_float32() -> None:
+    net = nn.Linear(3, 2).half().eval()
+    with pytest.raises(ConversionError, match=r"dtype.*Half.*: convert net.float\(\) with float32 inputs"):
+        kuiperinfer.from_torch(net, X.half())
+    assert kuiperinfer.from_torch(net.float(), X).outputs[0].dtype is kuiperinfer.dtypes.f32
+
+
+LAYERS = {
+    "LSTM": (nn.LSTM(3, 5, batch_first=True), torch.rand(2, 4, 3)),
+    "LSTM with states": (nn.LSTM(3, 5), (torch.rand(4, 2, 3), (torch.rand(1, 2, 5), torch.rand(1, 2, 5)))),
+    "Embedding": (nn.Embedding(10, 3), torch.tensor([[1, 9]])),
+    "TransformerEncoderLayer": (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.rand(2, 7, 8)),
+    "double": (nn.Linear(3, 4).double(), X.double()),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_alone(name: str, reference: Any) -> None:
+    layer, examples = LAYERS[name]
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    kuiperinfer.from_torch(layer.eval(), examples, verify=True)
+    assert torch.backends.mha.get_fastpath_enabled() == fast_path
+
+
 @pytest.mark.parametrize(
     ("function", "second", "complaint"),
     [

@@ -40,6 +40,11 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"read_proto_from_binary failed", "the ONNX file is damaged"),
     (r"bad_alloc|DefaultCPUAllocator|std::length_error", "it ran out of memory"),
+    (
+        r"(?m)^RuntimeError: (.*(?:Half|BFloat16).*)$",
+        "{0}; the converter turns inputs of half precision into float32: convert net.float() with float32 inputs",
+    ),
+    (r"(?m)^RuntimeError: (.*)$", "{0}"),  # the last line of a traceback of TorchScript
     (r"what\(\):\s+(.*)", "{0}"),
 )
 

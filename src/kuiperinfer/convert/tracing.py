@@ -97,6 +97,34 @@ def run_module(module: Any, examples: tuple[Any, ...]) -> list[Array]:
         ) from error
 
 
+@contextlib.contextmanager
+def _attention_in_parts(torch: Any) -> Iterator[None]:
+    """Transformers without the one operator that torch has for a whole layer in evaluation mode, which no converter knows."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+def _as_part(module: Any) -> Any:
+    """A single layer of `torch.nn` as the part of a network: the converter knows layers as parts, not as the whole."""
+    torch = imported("torch")
+    if next(module.children(), None) is not None or not type(module).__module__.startswith("torch.nn."):
+        return module
+
+    class Network(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = module
+
+        def forward(self, *inputs: Any) -> Any:
+            return self.layer(*inputs)
+
+    return Network().eval()
+
+
 def save_trace(module: Any, examples: tuple[Any, ...], path: Path) -> None:
     """Writes a module in evaluation mode as TorchScript; a scripted one is frozen, all others are traced."""
     torch = imported("torch")
@@ -104,12 +132,12 @@ def save_trace(module: Any, examples: tuple[Any, ...], path: Path) -> None:
     try:
         # torch warns that TorchScript is old, and of every shape that it takes as a number: the second example inputs tell
         # whether such a number should have stayed free.
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), _attention_in_parts(torch), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if isinstance(module, torch.jit.ScriptModule):
                 scripted: Any = torch.jit.freeze(module)
             else:
-                scripted = torch.jit.trace(module, examples, check_trace=False, strict=False)
+                scripted = torch.jit.trace(_as_part(module), examples, check_trace=False, strict=False)
             scripted.save(str(path))
     except Exception as error:  # torch raises about everything that it cannot trace
         first = str(error).strip().splitlines()
