@@ -406,6 +406,13 @@ def test_windows_of_one_gradient() -> None:
         lambda x: kt.stack(x.unbind(1), 1),
         lambda x: kt.cat(x.split(3, 1), 1),
         lambda x: x.chunk(2)[1],
+        # views of what shows an element several times: each of its places has a gradient of its own
+        lambda x: x[:1].expand(5, 4)[1:3],
+        lambda x: x[:, :1].expand(3, 4).unbind(1)[2],
+        lambda x: x[:1].expand(2, 3, 4).diagonal(),
+        lambda x: x[:1].expand(5, 4)[[0, 0, 3]],
+        lambda x: x[:1].expand(5, 4)[::-2].unfold(1, 3, 1).T,
+        lambda x: x.unfold(1, 3, 1)[:, 1:],
     ],
 )
 def test_every_view_against_finite_differences(view: Any) -> None:

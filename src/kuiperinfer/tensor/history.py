@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import GradientError
-from . import lazy
+from . import lazy, views
 from .autograd import Gradient, Node, attach, edge_of, is_grad_enabled, sum_to, view_gradient, wanted
 from .recording import note
 from .windows import Layout
@@ -28,7 +28,10 @@ def record_view(base: Tensor, view: Tensor, name: str, arguments: tuple[Any, ...
     view._view_of = (root, root.grad_fn or (root if root._requires_grad else None))
     if edge is not None:
         inverse = _INVERSES.get(name)
-        values = (Layout.of(base), view._geometry(), arguments)
+        layout, geometry = Layout.of(base), view._geometry()
+        if inverse is None and (spread := Layout.spread(base)) != layout:  # gradients do not lie as the tensor does
+            layout, geometry = spread, views.apply(name, spread.geometry, arguments)
+        values = (layout, geometry, arguments)
         view.grad_fn = Node(name, [edge], view_gradient if inverse is None else inverse, values, view._shape)
         view._requires_grad = True
 
@@ -71,7 +74,7 @@ def record_copy(
     note(name, (source, *indices), {"arguments": arguments}, copy)
     if copy._dtype.kind == "float" and wanted(source):
         function = _gather_gradient if name == "gather" else _copy_gradient
-        attach(copy, name, (source,), function, Layout.of(source), arguments)
+        attach(copy, name, (source,), function, Layout.spread(source), arguments)
 
 
 def _copy_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:

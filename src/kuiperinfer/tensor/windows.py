@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import DType
 from ..memory.storage import Storage
 from . import lazy
-from .views import Geometry
+from .views import Geometry, contiguous_geometry
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -25,6 +25,12 @@ class Layout(NamedTuple):
     def of(tensor: Tensor) -> Layout:
         """That of a tensor."""
         return Layout(Geometry(tensor._shape, tensor._strides, tensor._offset), tensor._dtype)
+
+    @staticmethod
+    def spread(tensor: Tensor) -> Layout:
+        """That of a tensor, or, where it shows memory several times, one in which each of its elements has its own place."""
+        layout = Layout.of(tensor)
+        return layout if _is_injective(layout.geometry) else Layout(contiguous_geometry(tensor._shape), tensor._dtype)
 
     def zeros(self) -> Tensor:
         """A gradient for all elements, laid out like the tensor, so that its views lie in it as they lie in the tensor."""
