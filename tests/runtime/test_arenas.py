@@ -11,7 +11,7 @@ import pytest
 import kuiperinfer
 from kuiperinfer.dtypes import Array
 from kuiperinfer.errors import ResourceLimitError
-from kuiperinfer.runtime.arenas import _MOST_FREE, Arenas
+from kuiperinfer.runtime.arenas import _MOST_FREE, Arenas, _rounded
 from tests.small_models import CONVOLUTION, weights_of, write_model
 
 
@@ -27,17 +27,24 @@ def test_what_is_free_is_lent_again() -> None:
     arenas.give_back(first)
     assert arenas.take(500) is first
     arenas.give_back(first)
-    grown = arenas.take(2000)
-    assert grown.nbytes >= 2000 and not arenas._free
+    grown = arenas.take(20_000)
+    assert grown.nbytes >= 20_000 and not arenas._free
 
 
 def test_few_are_kept_and_none_that_is_too_large() -> None:
     arenas = Arenas()
-    for arena in [arenas.take(1000 * size) for size in range(1, _MOST_FREE + 3)]:
+    for arena in [arenas.take(4096 * size) for size in range(1, _MOST_FREE + 3)]:
         arenas.give_back(arena)
     assert len(arenas._free) == _MOST_FREE
-    arenas.trim(3000)
-    assert [arena.nbytes for arena in arenas._free] == [1000, 2000, 3000]
+    arenas.trim(8192)
+    assert [arena.nbytes for arena in arenas._free] == [4096, 8192, 12288, 16384]
+
+
+def test_sizes_are_few_and_little_larger_than_they_have_to_be() -> None:
+    sizes = [_rounded(nbytes) for nbytes in range(4096, 1 << 16)]
+    assert all(nbytes <= size <= 1.25 * nbytes for nbytes, size in zip(range(4096, 1 << 16), sizes, strict=True))
+    assert len(set(sizes)) == 4 * 4 + 1
+    assert _rounded(0) == _rounded(1) == 4096 and _rounded(5 << 30) == 5 << 30
 
 
 def test_plans_of_a_model_run_in_the_same_memory(model: kuiperinfer.Model) -> None:

@@ -24,7 +24,7 @@ class Arenas:
             arena = self._free.pop() if self._free else None
         if arena is None or arena.nbytes < nbytes:
             arena = None  # its memory goes before there is more
-            arena = aligned_empty((max(nbytes, 64),), np.uint8)
+            arena = aligned_empty((_rounded(nbytes),), np.uint8)
         return arena
 
     def give_back(self, arena: Array) -> None:
@@ -34,6 +34,15 @@ class Arenas:
                 self._free.append(arena)
 
     def trim(self, nbytes: int) -> None:
-        """Lets go of free arenas that are larger than any plan needs, which is `nbytes`."""
+        """Lets go of free arenas that are more than twice as large as any plan needs, which is `nbytes`."""
         with self._lock:
-            self._free = [arena for arena in self._free if arena.nbytes <= max(nbytes, 64)]
+            self._free = [arena for arena in self._free if arena.nbytes <= 2 * _rounded(nbytes)]
+
+
+def _rounded(nbytes: int) -> int:
+    """One of few sizes, four between a power of two and the next: what one arena leaves, another one takes.
+
+    Memory that nobody touches costs nothing.
+    """
+    step = 1 << max(0, nbytes.bit_length() - 3)
+    return max(-(-nbytes // step) * step, 4096)
