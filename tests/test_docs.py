@@ -20,9 +20,7 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-WITH_PYTHON = [
-    page for page in PAGES if page.name not in ELSEWHERE and code_blocks(page.read_text("utf-8"), "python")
-]
+WITH_PYTHON = [page for page in PAGES if page.name not in ELSEWHERE and code_blocks(page.read_text("utf-8"), "python")]
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
