@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -179,12 +179,24 @@ def convolve(padded: Array, weight: Array, stride: Ints, dilation: Ints, groups:
     rows = size[0] if elements == 1 else max(1, _BLOCK_ELEMENTS // row_elements)
     ndim = len(kernel)
     to_columns = (0, *range(1 + ndim, 1 + 2 * ndim), *range(1, 1 + ndim))  # (C, *size, *kernel) -> (C, *kernel, *size)
+    if rows >= size[0]:  # whole samples, several at once where they are small
+        of_samples = (0, *(1 + dim for dim in to_columns))
+        for some in _sample_blocks(len(padded), row_elements * size[0]):
+            columns = windows[some].transpose(of_samples).reshape(-1, groups, filters.shape[2], math.prod(size))
+            output[some] = (filters @ columns).reshape(-1, len(weight), *size)
+        return output
     for sample, result in zip(windows, output, strict=True):
         for start in range(0, size[0], rows):
             block = sample[:, start : start + rows].transpose(to_columns)
             columns = block.reshape(groups, filters.shape[2], -1)
             result[:, start : start + rows] = (filters @ columns).reshape(len(weight), -1, *size[1:])
     return output
+
+
+def _sample_blocks(count: int, elements: int) -> Iterator[slice]:
+    """Samples cut into blocks for which the elements of all windows, so many a sample, are not too many."""
+    step = max(1, _BLOCK_ELEMENTS // max(elements, 1))
+    return (slice(start, start + step) for start in range(0, count, step))
 
 
 def convolve_input_gradient(
@@ -194,9 +206,10 @@ def convolve_input_gradient(
     kernel, size = weight.shape[2:], gradient.shape[2:]
     filters = weight.reshape(groups, len(weight) // groups, -1).swapaxes(1, 2)
     result = np.empty(shape, np.result_type(gradient, weight))
-    for sample, laid in zip(gradient, result, strict=True):
-        columns = filters @ sample.reshape(groups, len(weight) // groups, -1)
-        laid[...] = overlap_add(columns.reshape(shape[1], *kernel, *size), shape[2:], stride, dilation)
+    for block in _sample_blocks(len(gradient), shape[1] * math.prod(kernel) * math.prod(size)):
+        pixels = gradient[block].reshape(-1, groups, len(weight) // groups, math.prod(size))
+        windows = (filters @ pixels).reshape(-1, shape[1], *kernel, *size)
+        result[block] = overlap_add(windows, shape[2:], stride, dilation)
     return result
 
 
@@ -205,13 +218,21 @@ def convolve_weight_gradient(
 ) -> Array:
     """The gradient of a weight of this shape: what each filter saw, times what came of it. (N, O, *size'), (N, C, *size)"""
     kernel, size = shape[2:], gradient.shape[2:]
-    windows = sliding_windows(padded, kernel, stride, dilation)
+    every = sliding_windows(padded, kernel, stride, dilation)
     result = np.zeros((groups, shape[0] // groups, math.prod(shape[1:])), np.result_type(gradient, padded))
     ndim = len(kernel)
-    to_rows = (*range(1, 1 + ndim), 0, *range(1 + ndim, 1 + 2 * ndim))  # (C, *size, *kernel) -> (*size, C, *kernel)
-    for sample, seen in zip(gradient, windows, strict=True):
-        rows = seen.transpose(to_rows).reshape(math.prod(size), groups, -1).swapaxes(0, 1)
-        result += sample.reshape(groups, shape[0] // groups, -1) @ rows
+    for block in _sample_blocks(len(gradient), padded.shape[1] * math.prod(kernel) * math.prod(size)):
+        windows = every[block].reshape(-1, groups, shape[1], *size, *kernel)
+        to_rows = (
+            1,
+            0,
+            *range(3, 3 + ndim),
+            2,
+            *range(3 + ndim, 3 + 2 * ndim),
+        )  # (groups, N, *size', C / groups, *kernel)
+        rows = windows.transpose(to_rows).reshape(groups, -1, result.shape[2])
+        pixels = gradient[block].reshape(-1, groups, shape[0] // groups, math.prod(size)).transpose(1, 2, 0, 3)
+        result += pixels.reshape(groups, shape[0] // groups, -1) @ rows
     return result.reshape(shape)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from ..records import dataclass
 from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, known_ints, register
 from .checks import expect_affordable, expect_kind, per_dimension, set_field
 from .padding import pad_array
+from .windows import Index
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,13 @@ class _Pool(Layer):
 def _elements(array: Array, axis: int, windows: Windows) -> Iterator[Array]:
     """For each position within the kernel that matters, that element of every window; the array is padded already."""
     for position in windows.reaching:
-        start = position * windows.dilation
-        index = slice(start, start + (windows.count - 1) * windows.stride + 1, windows.stride)
-        yield array[(slice(None),) * axis + (index,)]
+        yield array[(slice(None),) * axis + (_every(position, windows),)]
+
+
+def _every(position: int, windows: Windows) -> slice:
+    """Where in a padded dimension the element at a position within the kernel lies, for every window."""
+    start = position * windows.dilation
+    return slice(start, start + (windows.count - 1) * windows.stride + 1, windows.stride)
 
 
 def _reduce(array: Array, windows: tuple[Windows, ...], fill: Any, combine: Callable[[Array, Array], Array]) -> Array:
@@ -180,6 +186,22 @@ def scatter_planes(gradient: Array, places: Array, shape: Ints, ndim: int) -> Ar
     return sums.astype(gradient.dtype).reshape(shape)
 
 
+def _give_to_first(gradient: Array, array: Array, largest: Array, windows: tuple[Windows, ...]) -> Array:
+    """The gradient of `array`: each number to the first element of its window that is equal to the largest."""
+    first = array.ndim - len(windows)
+    pads = ((0, 0),) * first + tuple((w.padding, max(w.overhang, 0)) for w in windows)
+    padded = pad_array(array, pads, "constant", np.nan)
+    result = np.zeros(padded.shape, gradient.dtype)
+    waiting = np.ones(largest.shape, np.bool_)
+    for positions in itertools.product(*(w.reaching for w in windows)):
+        index: Index = (..., *map(_every, positions, windows))
+        taken = waiting & (padded[index] == largest)
+        result[index] += np.where(taken, gradient, 0)
+        waiting &= ~taken
+    inner: Index = (..., *(slice(w.padding, w.padding + w.size) for w in windows))
+    return result[inner]
+
+
 def pair_outputs(layer: Layer, values: Any, indices: Any) -> Any:
     """Values and indices as two outputs, or as the one output that is a list of both."""
     return (values, indices) if layer.output_count == 2 else [values, indices]
@@ -231,8 +253,10 @@ class MaxPool(_Pool):
         stride: Value = None,
     ) -> Gradients:
         windows = self.windows(input.shape, kernel_size, stride, self.padding, self.dilation)
-        _, places = max_with_indices(input, tuple(axis.positions() for axis in windows))
-        return [scatter_planes(gradient, places, input.shape, self.ndim), None, None]
+        if np.isnan(output).any():
+            _, places = max_with_indices(input, tuple(axis.positions() for axis in windows))
+            return [scatter_planes(gradient, places, input.shape, self.ndim), None, None]
+        return [_give_to_first(gradient, input, output, windows), None, None]
 
 
 def _expect_room(windows: tuple[Windows, ...]) -> None:
