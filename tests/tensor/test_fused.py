@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kuiperinfer
+from kuiperinfer.codegen.kernels.any_shape_map import AnyShapeMapSpec, MapPart
+from kuiperinfer.codegen.objects import assembly_of
 from kuiperinfer.codegen.target import runs_here, target_named
 from kuiperinfer.dtypes import ALL, bf16, bool_, f16, f32, narrow
 from kuiperinfer.errors import InputError, KuiperError, ShapeError
@@ -141,6 +143,15 @@ def test_every_target_calculates_the_same(name: str) -> None:
         for shape in ((37,), (5, 19)):
             x = numbers(shape)
             check("gelu(add(@0,@1))", [x, x[..., ::-1]], np.empty(shape, np.float32), rtol=1e-5)
+
+
+@pytest.mark.parametrize("step", ["dense", "broadcast", "any", "number"])
+def test_other_processors_get_code_too(step: str) -> None:
+    target = target_named("aarch64")
+    parts = (MapPart(f32), MapPart(f32, step))
+    spec = AnyShapeMapSpec(("mul(exp(@0),@1)", "add(@0,@1)"), parts, (MapPart(f32), MapPart(f32, "any")), 2)
+    assembly = assembly_of(spec.module("fused", target), target)
+    assert "fused:" in assembly and "fmul\tv" in assembly
 
 
 def test_threads_share_the_work_and_change_nothing() -> None:
