@@ -4,7 +4,7 @@
     loop([x, y, 0.5], [out])        out[...] = x * y + 0.5, broadcast; out may be x or y itself
 
 Large float32 loops are compiled, without temporaries, by code that is generic over sizes, strides and numbers, so that one
-kernel serves all shapes. Everything else is NumPy: below `COMPILED_FROM` elements a call of NumPy's functions is faster, and
+kernel serves all shapes. Everything else is NumPy: where there is little to do (`COMPILED_FROM`) its functions are faster, and
 other dtypes are evaluated block by block, so that temporaries stay in the cache.
 """
 
@@ -34,8 +34,9 @@ from ..memory import ALIGNMENT
 from ..runtime.team import default_threads, team
 from ..settings import settings
 
-# Elements from which a compiled loop is faster than NumPy's functions: measured by bench/tensor.py.
-COMPILED_FROM = 8192
+# Elements times functions from which a compiled loop is faster than NumPy's functions. Measured by bench/tensor.py: a sum is
+# even at 16,000 to 30,000 elements, three cheap functions at 2,000, a sigmoid with a product and a sum at 500.
+COMPILED_FROM = 1 << 14
 _STREAMED_FROM = 8 << 20  # bytes of a result that leave no room for others in the caches
 _THREADED_FROM = 1 << 17  # elements that are worth waking other threads for
 _BLOCK = 1 << 14  # elements of a block that NumPy evaluates at once
@@ -100,7 +101,7 @@ class FusedLoop:
         kinds = tuple(map(kind_of, operands))
         if not outputs[0].size:
             return _do_nothing
-        if outputs[0].size >= COMPILED_FROM and self._is_compilable(kinds, outputs):
+        if outputs[0].size * max(self.calls, 1) >= COMPILED_FROM and self._is_compilable(kinds, outputs):
             return self._compiled(views, outputs, streams)
         steps = _plan_steps(self.trees, kinds)
         values = steps or (lambda given: [evaluate(tree, given) for tree in self.trees])
