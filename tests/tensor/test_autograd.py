@@ -327,6 +327,41 @@ def test_in_place_arithmetic_has_gradients() -> None:
     assert gradient(x) == [6, 6]
 
 
+@pytest.mark.parametrize("operator", ["*=", "/=", "-=", "%="])
+def test_in_place_arithmetic_keeps_the_elements_that_gradients_need(operator: str) -> None:
+    code = f"y[1:] {operator} x[:2]\nz {operator} x\nz += y\nz **= 2\nz -= 1"
+    theirs: Any = torch.tensor([1.5, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    ours = leaf([1.5, 2.0, 3.0])
+    for x in (ours, theirs):
+        y, z = x * 2, x.detach() * 0 + 5
+        exec(code, {"x": x, "y": y, "z": z})
+        z.sum().backward()
+    np.testing.assert_allclose(gradient(ours), theirs.grad)
+    y = leaf([1.0]) * 2
+    y *= y
+    with pytest.raises(GradientError, match="'mul'"):  # as in torch: the second operand is what was written
+        y.sum().backward()
+
+
+def test_results_that_no_gradient_needs_may_be_modified() -> None:
+    x = leaf([1.0, 2.0, 4.0])
+    for y in (1 / x, x.clamp(1, 3)):
+        y += 1
+        total(y)
+    assert gradient(x) == [0, 0.75, -1 / 16]
+
+
+@pytest.mark.parametrize("p", [2, 3, 1])
+def test_roots_of_zero_have_the_gradient_zero(p: float) -> None:
+    x = leaf([[0.0, 0.0], [0.0, 3.0]])
+    total(x.norm(p, 1))
+    np.testing.assert_allclose(gradient(x), [[0, 0], [0, 1]])
+    assert x.norm(0, 1).tolist() == [0, 1]
+    constant = leaf([2.0, 2.0, 2.0])
+    constant.std().backward()
+    assert gradient(constant) == [0, 0, 0]
+
+
 def test_writes_into_parts_have_gradients() -> None:
     x = leaf([1.0, 2.0, 3.0])
     y = kt.zeros(2, 3, dtype=f64)

@@ -287,6 +287,7 @@ def test_recorders_are_told_what_was_called() -> None:
 
 def test_what_is_refused() -> None:
     x, image, target = kt.ones(2, 3), kt.ones(1, 2, 4, 4), kt.tensor([0, 1])
+    word: Any = "x"
     refusals: list[tuple[Any, type[KuiperError], str]] = [
         (lambda: F.conv2d(image, kt.ones(3, 3, 2, 2)), ShapeError, "F.conv2d: input: expected 3 channels"),
         (lambda: F.conv2d(image, kt.ones(3, 2, 9, 9)), ShapeError, "kernel of 9"),
@@ -302,6 +303,7 @@ def test_what_is_refused() -> None:
         (lambda: F.binary_cross_entropy(x * 2, x), InputError, "between 0 and 1"),
         (lambda: F.binary_cross_entropy(x, kt.ones(3, 2)), ShapeError, "expected one shape"),
         (lambda: F.gelu(x, "tan"), InputError, "approximate='tan'"),
+        (lambda: F.linear(word, x), DTypeError, "takes tensors and numbers, found 'x'"),
         (lambda: F.dropout(x, 1.5), InputError, "p=1.5"),
         (lambda: F.batch_norm(x, None, None), InputError, "running statistics are needed"),
         (lambda: F.embedding(kt.tensor([5]), x), KuiperError, "5"),

@@ -70,7 +70,7 @@ _ROWS = (
         "clamp",
         3,
         lambda x, low, high: np.minimum(np.maximum(x, low), high),
-        "mul(grad,sub(1,abs(sign(sub(x,out)))))",
+        "where(and(le(y,x),le(x,z)),grad,0)",
         "mul(grad,sign(relu(sub(y,x))))",
         "mul(grad,sign(relu(sub(x,z))))",
         integers=True,

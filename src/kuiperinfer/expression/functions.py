@@ -269,7 +269,7 @@ _ROWS = (
         "div",
         2,
         np.divide,
-        ("div(grad,y)", "neg(mul(grad,div(out,y)))"),
+        ("div(grad,y)", "neg(mul(grad,div(div(x,y),y)))"),
         common=to_float,
         number=operator.truediv,
         float_parameters=True,

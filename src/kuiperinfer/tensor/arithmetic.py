@@ -42,9 +42,16 @@ def _in_place(function: str) -> Any:
         operand = as_operand(other)
         if operand is None:
             return NotImplemented
-        return _replace(self, power(self, operand) if function == "pow" else elementwise_call(function, self, operand))
+        old = self.clone() if _reads_later(function, self, operand) else self
+        return _replace(self, power(old, operand) if function == "pow" else elementwise_call(function, old, operand))
 
     return method
+
+
+def _reads_later(function: str, first: Tensor, second: Any) -> bool:
+    """Whether a gradient will need the elements that `first` has before it is overwritten by the result."""
+    rules = elementwise(function, 2).rules
+    return any(0 in rule.used and autograd.wanted(one) for rule, one in zip(rules, (first, second), strict=False))
 
 
 def _replace(tensor: Tensor, value: Tensor) -> Tensor:
@@ -70,6 +77,15 @@ def power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, (bool, int, float)):
         return apply(elementwise("pow", 1, (exponent,)), base)
     return elementwise_call("pow", base, exponent)
+
+
+def _root(sums: Any, p: float) -> Any:
+    """The p-th root of sums of powers; where one is zero its gradient is zero, as that of PyTorch's norms."""
+    if not autograd.wanted(sums):
+        return sums.sqrt() if p == 2 else sums ** (1 / p)
+    is_zero = sums == 0
+    others = joining.where(is_zero, 1.0, sums)
+    return joining.where(is_zero, 0.0, others.sqrt() if p == 2 else others ** (1 / p))
 
 
 def _unary(function: str, text: str) -> Any:
@@ -219,7 +235,7 @@ class Arithmetic:
 
     def std(self, dim: Any = None, keepdim: bool = False, correction: float = 1) -> Any:
         """The standard deviation."""
-        return self.var(dim, keepdim, correction).sqrt()
+        return _root(self.var(dim, keepdim, correction), 2)
 
     def prod(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The product of all elements, or along a dimension."""
@@ -261,9 +277,9 @@ class Arithmetic:
         """The p-norm: (sum |x| ** p) ** (1 / p), for infinity the largest magnitude."""
         if math.isinf(p):
             return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
-        if p == 2:
-            return self.square().sum(dim, keepdim).sqrt()
-        return (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
+        if p == 0:
+            return (self != 0).sum(dim, keepdim).to(cast("Tensor", self).dtype)
+        return _root((self.square() if p == 2 else self.abs() ** p).sum(dim, keepdim), p)
 
     def any(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Whether an element is not zero."""

@@ -42,6 +42,12 @@ class Operation:
         """The result: a tensor, or a tuple of tensors, with its history where that is wanted."""
         raise NotImplementedError
 
+    def _operand(self, value: Any) -> Any:
+        operand = as_operand(value)
+        if operand is None:
+            raise DTypeError(f"'{self.name}' takes tensors and numbers, found {value!r}")
+        return operand
+
     def __repr__(self) -> str:
         return f"<operation {self.name}>"
 
@@ -109,12 +115,6 @@ class Elementwise(Operation):
             shown = Saved(lazy.alias(result)) if self._saves_result else None
             attach(result, self.name, inputs, self._gradients, *values, shown)
         return result
-
-    def _operand(self, value: Any) -> Any:
-        operand = as_operand(value)
-        if operand is None:
-            raise DTypeError(f"'{self.name}' takes tensors and numbers, found {value!r}")
-        return operand
 
     def _gradients(self, node: Node, gradient: Tensor) -> Sequence[Gradient]:
         parts: list[Gradient] = [None] * len(node.edges)
@@ -186,6 +186,10 @@ class ArrayOperation(Operation):
         self._backward = backward
 
     def run(self, *inputs: Any, **parameters: Any) -> Any:
+        for one in inputs:
+            if one is not None and type(one) not in OPERAND_TYPES:
+                inputs = tuple(None if given is None else self._operand(given) for given in inputs)
+                break
         arrays = [one if one is None or type(one) in lazy.NUMBER_TYPES else one.array for one in inputs]
         record = self._backward is not None and wanted(*inputs)
         needs = [record and hasattr(one, "grad_fn") and edge_of(one) is not None for one in inputs]
