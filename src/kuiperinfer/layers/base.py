@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NewType, TypeAlias, TypeVar
 
@@ -64,6 +65,8 @@ class Layer:
     schemas: ClassVar[Mapping[int, str]] = {}
     # False for layers that take arrays as they are stored and round by themselves.
     widens: ClassVar[bool] = True
+    # Arguments of which shape and dtype alone count.
+    of_shape_alone: ClassVar[frozenset[str]] = frozenset()
     # True for layers whose results are random: no pass may calculate them beforehand.
     is_random: ClassVar[bool] = False
 
@@ -197,6 +200,11 @@ def load_plugins() -> None:
 
 
 _plugins_loaded: list[bool] = []
+
+
+def is_imported(family: str) -> bool:
+    """Whether a family of layers, a file of this folder, is imported: a model with one of its operators has seen to that."""
+    return f"{__package__}.{family}" in sys.modules
 
 
 def registered() -> Mapping[str, Registration]:

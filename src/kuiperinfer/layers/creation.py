@@ -130,6 +130,7 @@ class FilledLike(Layer):
     """A tensor of zeros or of ones, of the input's shape and dtype. (*) -> (*). torch.zeros_like"""
 
     widens: ClassVar[bool] = False
+    of_shape_alone: ClassVar[frozenset[str]] = frozenset({"input"})
     schemas: ClassVar[dict[int, str]] = {6: "input dtype layout device pin_memory memory_format"}
     ignored: ClassVar[frozenset[str]] = _STORAGE
 
@@ -150,6 +151,7 @@ class NewFilled(Layer):
     """A tensor of zeros or of ones, of the input's dtype. (*) -> size. torch.Tensor.new_zeros"""
 
     widens: ClassVar[bool] = False
+    of_shape_alone: ClassVar[frozenset[str]] = frozenset({"input"})
     schemas: ClassVar[dict[int, str]] = {6: "input size dtype layout device pin_memory"}
     ignored: ClassVar[frozenset[str]] = _STORAGE
 
@@ -196,6 +198,7 @@ class FullLike(Layer):
     """A tensor of one value, of the input's shape and dtype. (*) -> (*). torch.full_like"""
 
     widens: ClassVar[bool] = False
+    of_shape_alone: ClassVar[frozenset[str]] = frozenset({"input"})
     schemas: ClassVar[dict[int, str]] = {7: "input fill_value dtype layout device pin_memory memory_format"}
     ignored: ClassVar[frozenset[str]] = _STORAGE
 
@@ -215,6 +218,7 @@ class NewFull(Layer):
     """A tensor of one value, of the input's dtype. (*) -> size. torch.Tensor.new_full"""
 
     widens: ClassVar[bool] = False
+    of_shape_alone: ClassVar[frozenset[str]] = frozenset({"input"})
     schemas: ClassVar[dict[int, str]] = {7: "input size fill_value dtype layout device pin_memory"}
     ignored: ClassVar[frozenset[str]] = _STORAGE
 

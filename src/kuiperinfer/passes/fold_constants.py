@@ -10,7 +10,6 @@ from ..dtypes import Array, TensorSpec, dtype_of
 from ..graph import UNKNOWN, RuntimeAttribute, RuntimeOperand, RuntimeOperator, infer_shapes
 from ..graph.execution import run_operator
 from ..layers.binding import FromInput, bind
-from ..layers.creation import FilledLike, FullLike, NewFilled, NewFull
 from .rewriting import Specs, set_inputs
 
 _MOST_BYTES = 64 << 20  # a constant larger than this is calculated in each run, in memory that others can use too
@@ -76,9 +75,9 @@ def _values_of(operator: RuntimeOperator, specs: Specs, values: dict[RuntimeOper
 
 def _counts_shape_alone(operator: RuntimeOperator, index: int) -> bool:
     """Whether an input's elements are of no matter."""
-    assert operator.binding is not None
-    is_like = isinstance(operator.layer, (FilledLike, NewFilled, FullLike, NewFull))
-    return is_like and operator.binding.named.get("input") == FromInput(index)
+    assert operator.binding is not None and operator.layer is not None
+    named = operator.binding.named
+    return any(named.get(name) == FromInput(index) for name in operator.layer.of_shape_alone)
 
 
 def _is_plain(spec: Any) -> bool:

@@ -15,7 +15,6 @@ from ..errors import InputError, ShapeError
 from ..graph import RuntimeOperator
 from ..locks import Lock
 from ..settings import debug_print, settings
-from .against_reference import run_compared
 from .arenas import Arenas
 from .plan import Plan
 from .plan_text import kernel_of
@@ -86,6 +85,8 @@ class CompiledModel:
         With `settings.compare`, the reference runs beside it: `CompileError` at the first operand that differs.
         """
         if on_step is None and settings.compare:
+            from .against_reference import run_compared
+
             return run_compared(self, inputs)
         if on_step is None and settings.debug >= 2:
             on_step = self._print_step

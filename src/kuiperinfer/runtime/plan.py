@@ -8,7 +8,6 @@ from typing import Any
 
 from ..codegen.cache import load_kernels
 from ..codegen.constants import Constants
-from ..codegen.joining import plan_slices
 from ..codegen.lowering import Buffer, KernelStep, Lowering, Place, Ref, Step
 from ..codegen.objects import Library
 from ..codegen.spec import kernel_name
@@ -16,6 +15,7 @@ from ..codegen.target import Target, target_named
 from ..dtypes import TensorSpec
 from ..errors import CompileError, KuiperError
 from ..graph import RuntimeGraph, RuntimeOperand
+from ..layers.base import is_imported
 from ..passes import optimise
 from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
 from ..settings import debug_print, settings
@@ -82,7 +82,7 @@ def _make_plan(
     graph: RuntimeGraph, inputs: Mapping[str, TensorSpec], target: Target, exact: bool, constants: Constants
 ) -> Plan:
     operators, specs = optimise(graph, inputs)
-    lowering = Lowering(operators, specs, target, exact=exact, slice_planner=plan_slices, constants=constants)
+    lowering = Lowering(operators, specs, target, exact=exact, slice_planner=_plan_slices, constants=constants)
     lowering.run()
     lifetimes = _arena_lifetimes(lowering.steps)
     memory = plan_memory(list(lifetimes.values()))
@@ -98,6 +98,14 @@ def _make_plan(
     if settings.debug >= 4:
         debug_print(4, str(plan))
     return plan
+
+
+def _plan_slices(lowering: Lowering) -> dict[RuntimeOperand, tuple[RuntimeOperand, int]]:
+    if not is_imported("joining"):
+        return {}  # the model joins nothing
+    from ..codegen.joining import plan_slices
+
+    return plan_slices(lowering)
 
 
 def _arena_lifetimes(steps: Sequence[Step]) -> dict[Buffer, Lifetime]:
