@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kuiperinfer import tensor as kt
-from kuiperinfer.dtypes import f16, f32, f64, i64
+from kuiperinfer.dtypes import bf16, f16, f32, f64, i64
 from kuiperinfer.errors import DTypeError, InputError, KuiperError, ShapeError
 from kuiperinfer.tensor.operation import apply
 from kuiperinfer.tensor.operations.layer import LayerOperation
@@ -115,13 +115,19 @@ def test_against_finite_differences(case: Case) -> None:
         ("F.adaptive_max_pool2d", torch.nn.functional.adaptive_max_pool2d, {"output_size": (2, 3)}),
         ("torch.sum", torch.sum, {"dim": (0, 2), "keepdim": True}),
         ("torch.mean", torch.mean, {"dim": (1,)}),
+        ("F.linear", torch.nn.functional.linear, {}),
+        ("torch.matmul", torch.matmul, {}),
     ],
 )
 def test_layers_as_operations(type_name: str, theirs: Any, parameters: dict[str, Any]) -> None:
     """Every layer with a derivative can be an operation."""
     operation = LayerOperation(type_name)
+    others = {"F.linear": [spread(3, 7), spread(3)], "torch.matmul": [spread(2, 7, 3)]}.get(type_name, [])
     case = Case(
-        type_name, lambda a: apply(operation, a, **parameters), lambda a: theirs(a, **parameters), [spread(2, 5, 7)]
+        type_name,
+        lambda *tensors: apply(operation, *tensors, **parameters),
+        lambda *tensors: theirs(*tensors, **parameters),
+        [spread(2, 5, 7), *others],
     )
     check_against_torch(case, np.float64, rtol=1e-9, atol=1e-11)
     check_differences(case)
@@ -209,6 +215,10 @@ def test_half_precision() -> None:
     a = kt.tensor([1.0, 2.5, 1000.0], dtype=f16).requires_grad_()
     (a * a + 1).sum().backward()
     assert a.grad is not None and a.grad.dtype is f16 and a.grad.tolist() == [2, 5, 2000]
+    for dtype in (f16, bf16):
+        p, q = kt.ones(2, 3, dtype=dtype).requires_grad_(), kt.full((3, 2), 2.0, dtype=dtype).requires_grad_()
+        (p @ q).sum().backward()
+        assert p.grad is not None and p.grad.dtype is dtype and p.grad.tolist() == [[4, 4, 4]] * 2
     assert (a * 100).tolist() == [100, 250, float("inf")]
 
 

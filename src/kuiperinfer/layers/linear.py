@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
+
+import numpy as np
 
 from ..dtypes import Array, TensorSpec, broadcast_shapes
 from ..errors import ShapeError
 from ..records import dataclass
-from .base import Ints, Layer, Spec, Value, expect_rank, register
+from .base import Gradients, Ints, Layer, Spec, Value, expect_rank, register
 from .checks import expect_kind, factor_dtype
 
 
@@ -36,6 +38,13 @@ def _multiply(a: Array, b: Array) -> Array:
     if a.ndim > 2 and b.ndim == 2:
         return (a.reshape(-1, a.shape[-1]) @ b).reshape(*a.shape[:-1], b.shape[-1]) if a.size else a @ b
     return a @ b
+
+
+def _sum_to(array: Array, shape: Ints) -> Array:
+    """An array summed over the dimensions along which an operand of this shape was broadcast."""
+    extra = array.ndim - len(shape)
+    broadcast = (extra + dim for dim, size in enumerate(shape) if size == 1 and array.shape[extra + dim] != 1)
+    return array.sum((*range(extra), *broadcast), keepdims=True).reshape(shape)
 
 
 def _expect_expandable(bias: TensorSpec, shape: Ints, what: str) -> None:
@@ -75,6 +84,17 @@ class Linear(Layer):
         product = _multiply(input, weight.T)
         return product if bias is None else product + bias
 
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, weight: Array, bias: Value = None
+    ) -> Gradients:
+        matrix = np.atleast_2d(weight)
+        rows, seen = gradient.reshape(-1, len(matrix)), input.reshape(-1, input.shape[-1])
+        return [
+            (rows @ matrix).reshape(input.shape) if needs[0] else None,
+            (rows.T @ seen).reshape(weight.shape) if needs[1] else None,
+            None if bias is None else _sum_to(gradient, bias.shape),
+        ]
+
 
 @register("torch.matmul", "aten::matmul")
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +110,20 @@ class Matmul(Layer):
 
     def forward(self, input: Array, other: Array) -> Array:
         return _multiply(input, other)
+
+    def derivative(
+        self, gradient: Array, output: Array, needs: Sequence[bool], input: Array, other: Array
+    ) -> Gradients:
+        """gradient @ otherᵀ and inputᵀ @ gradient, summed over dimensions that were broadcast."""
+        left, right = np.atleast_2d(input), other[:, None] if other.ndim == 1 else other
+        if other.ndim == 1:
+            gradient = gradient[..., None]
+        if input.ndim == 1:
+            gradient = gradient[..., None, :]
+        return [
+            _sum_to(gradient @ right.swapaxes(-1, -2), left.shape).reshape(input.shape) if needs[0] else None,
+            _sum_to(left.swapaxes(-1, -2) @ gradient, right.shape).reshape(other.shape) if needs[1] else None,
+        ]
 
 
 @register("torch.mm", "aten::mm", ranks=(2, 2))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dtypes import Array
+from ...dtypes import Array, widen
 from ...memory import aligned_empty
 from ..operation import ArrayOperation, Composite, Context, apply
-from .layer import apply_layer
+from .layer import apply_layer, make_layer
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -33,32 +33,19 @@ def _matmul(context: Context, a: Array, b: Array) -> Array:
 
 
 def _matmul_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
-    """gradient @ bᵀ and aᵀ @ gradient, summed over broadcast dimensions; vectors are matrices of one row or column."""
     a, b = context.arrays
     if a.ndim == b.ndim == 2 and gradient.dtype in _BLAS:
         return [
             _multiply(gradient, b.T) if context.needs[0] else None,
             _multiply(a.T, gradient) if context.needs[1] else None,
         ]
-    rows, columns = a.ndim == 1, b.ndim == 1
-    left, right = a[None] if rows else a, b[:, None] if columns else b
-    full = gradient[..., None, :] if rows and not columns else gradient
-    full = full[..., None] if columns else full
-    full = full[None] if rows and columns else full
-    parts: list[Array | None] = [None, None]
-    if context.needs[0]:
-        part = full @ right.swapaxes(-1, -2)
-        parts[0] = _summed(part, left.shape).reshape(a.shape)
-    if context.needs[1]:
-        part = left.swapaxes(-1, -2) @ full
-        parts[1] = _summed(part, right.shape).reshape(b.shape)
-    return parts
+    return _derivative("torch.matmul", context, gradient)
 
 
-def _summed(array: Array, shape: tuple[int, ...]) -> Array:
-    extra = array.ndim - len(shape)
-    axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and array.shape[extra + i] != 1))
-    return array.sum(axes, keepdims=True).reshape(shape) if axes else array
+def _derivative(type_name: str, context: Context, gradient: Array) -> Sequence[Array | None]:
+    """The gradients as the layer has them."""
+    wide = widen(gradient)
+    return make_layer(type_name, ()).derivative(wide, wide, context.needs, *map(widen, context.arrays))
 
 
 def _linear(context: Context, input: Array, weight: Array, *, any_order: bool) -> Array:
@@ -75,9 +62,8 @@ def _linear(context: Context, input: Array, weight: Array, *, any_order: bool) -
 
 def _linear_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
     input, weight = context.arrays
-    if weight.ndim == 1:
-        flat = gradient.reshape(-1, 1)
-        return [flat * weight, (flat.T @ input.reshape(-1, len(weight))).reshape(-1)]
+    if weight.ndim == 1 or gradient.dtype not in _BLAS:
+        return _derivative("F.linear", context, gradient)
     flat = gradient.reshape(-1, len(weight))
     return [
         _multiply(flat, weight).reshape(input.shape) if context.needs[0] else None,
