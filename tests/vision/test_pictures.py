@@ -124,9 +124,16 @@ def test_sixteen_bits_are_scaled() -> None:
 
 
 def test_pixels_of_unknown_range_are_refused() -> None:
-    for values in (np.zeros((2, 2), np.float32), np.full((2, 2), 70000, np.int32), np.full((2, 2), -1, np.int32)):
-        with pytest.raises(InputError, match="of unknown range"):
-            read_picture(encoded(Image.fromarray(values), "TIFF"))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for values in (np.zeros((2, 2), np.float32), *(np.full((2, 2), value, np.int32) for value in (70000, 255, -1))):
+        for options in ({}, {"exif": turned}):
+            with pytest.raises(InputError, match=r"^picture: its pixels are .* of unknown range"):
+                read_picture(encoded(Image.fromarray(values), "TIFF", **options))
+
+
+def test_sixteen_bits_of_a_netpbm_file() -> None:
+    np.testing.assert_array_equal(read_picture(b"P5\n2 1\n1023\n\x03\xff\x00\x00")[0, :, 0], [255, 0])
 
 
 def test_cmyk() -> None:
@@ -170,6 +177,21 @@ def test_flipped_bytes_give_a_picture_or_an_error_of_ours(format: str) -> None:
             continue
         assert found.ndim == 3
         assert found.dtype == np.uint8
+
+
+def test_broken_pixels_are_an_error_though_the_header_is_fine(tmp_path: Path) -> None:
+    rows = zlib.compress(b"".join(b"\0" + bytes(range(120)) for _ in range(40)), 0)
+    damaged = rows[:2] + b"\xff" + rows[3:]  # the first block says that it is of a kind that does not exist
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 40, 8, 2, 0, 0, 0))
+    path = tmp_path / "damaged.png"
+    for pixels, readable in ((rows, True), (damaged, False)):
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
+        if readable:
+            assert read_picture(path)[0, 0].tolist() == [0, 1, 2]
+        else:
+            with pytest.raises(InputError, match="cannot be read") as caught:
+                read_picture(path)
+            assert str(caught.value).startswith(f"{path}: ")
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:

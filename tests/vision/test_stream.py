@@ -14,7 +14,7 @@ import pytest
 from kuiperinfer import load, settings
 from kuiperinfer.dtypes import Array
 from kuiperinfer.errors import InputError, ResourceLimitError
-from kuiperinfer.vision import Job, load_classifier, stream
+from kuiperinfer.vision import Classifier, Job, Preprocess, load_classifier, stream
 from kuiperinfer.vision.job import possible_batch, run_in_batches
 from tests.small_models import CONVOLUTION, LINEAR, write_model
 
@@ -99,6 +99,17 @@ def test_what_is_wrong_with_the_model_is_raised() -> None:
     with pytest.raises(InputError, match="the model is broken"):
         list(stream(FirstPixel(fail_at=5), pictures(30), batch=2))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kuiper-")]
+
+
+def test_what_cannot_be_prepared_is_told_by_its_name(tmp_path: Path) -> None:
+    thin, model = tmp_path / "thin.png", load(write_model(tmp_path, CONVOLUTION))
+    thin.write_bytes(png(1, 1000))
+    classify = Classifier(model, Preprocess(256, 256))
+    with settings(max_image_pixels=10**6):
+        (outcome,) = stream(classify, [thin])
+        assert str(outcome.error).startswith(f"{thin}: a picture of 1000×1 pixels would be resized to")
+        with pytest.raises(ResourceLimitError, match=r"thin\.png: a picture of 1000×1 pixels would be resized to"):
+            classify(thin)
 
 
 def test_settings_hold_in_the_threads() -> None:

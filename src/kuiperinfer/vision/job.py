@@ -12,7 +12,7 @@ from ..dtypes import Array, TensorSpec
 from ..errors import InputError, KuiperError
 from ..graph import leaves
 from ..runtime import Model
-from .pictures import PictureSource, read_picture
+from .pictures import PictureSource, named_errors, read_picture
 from .preprocess import Preprocess
 
 Result = TypeVar("Result")
@@ -47,7 +47,10 @@ class Job(ABC, Generic[Result]):
     def many(self, pictures: Sequence[PictureSource], batch: int = 1) -> list[Result]:
         """The results for several pictures, `batch` of them in one inference where the model allows that."""
         read = [read_picture(picture) for picture in pictures]
-        prepared = [self.prepare(picture) for picture in read]
+        prepared = []
+        for source, picture in zip(pictures, read, strict=True):
+            with named_errors(source):
+                prepared.append(self.prepare(picture))
         size = self.possible_batch(min(batch, max(len(read), 1)))
         return [self.finish(output, picture) for output, picture in zip(self.infer(prepared, size), read, strict=True)]
 

@@ -48,16 +48,27 @@ def read_picture(source: PictureSource) -> Array:
     """
     if isinstance(source, np.ndarray):
         return _checked_array(source)
-    name = _name(source)
-    with _translated_errors(name), Image.open(_opened(source), formats=FORMATS) as image:
+    with named_errors(source), _translated_errors(), Image.open(_opened(source), formats=FORMATS) as image:
         width, height = image.size
         if width * height > settings.max_image_pixels:
             limit = settings.max_image_pixels
-            raise ResourceLimitError(f"{name}: {width}×{height} pixels exceed settings.max_image_pixels={limit:,}")
+            raise ResourceLimitError(f"{width}×{height} pixels exceed settings.max_image_pixels={limit:,}")
+        _refuse_unknown_range(image)
+        image.load()  # here, for the search for EXIF data would load it too, and keep quiet about broken pixels
         return np.array(_to_rgb(_turn_upright(image)))
 
 
-def _name(source: str | os.PathLike[str] | bytes | BinaryIO) -> str:
+@contextmanager
+def named_errors(source: PictureSource) -> Iterator[None]:
+    """Errors of this package that are raised within tell which picture they are about."""
+    try:
+        yield
+    except KuiperError as error:
+        error.at(_name(source))
+        raise
+
+
+def _name(source: PictureSource) -> str:
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return str(getattr(source, "name", "picture"))
@@ -70,12 +81,12 @@ def _opened(source: str | os.PathLike[str] | bytes | BinaryIO) -> Path | BinaryI
         return source
     path = Path(source)
     if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
-        raise InputError(f"{path}: expected a picture, found a {'folder' if path.is_dir() else 'special file'}")
+        raise InputError(f"expected a picture, found a {'folder' if path.is_dir() else 'special file'}")
     return path
 
 
 @contextmanager
-def _translated_errors(name: str) -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of pictures that are large, which our own limit judges, or oddly tagged
@@ -83,13 +94,19 @@ def _translated_errors(name: str) -> Iterator[None]:
     except KuiperError:
         raise
     except Image.DecompressionBombError as error:
-        raise ResourceLimitError(f"{name}: {error}; this limit of Pillow's is PIL.Image.MAX_IMAGE_PIXELS") from error
+        raise ResourceLimitError(f"{error}; this limit of Pillow's is PIL.Image.MAX_IMAGE_PIXELS") from error
     except UnidentifiedImageError as error:
-        raise InputError(f"{name}: no picture of a known format; expected one of {', '.join(FORMATS)}") from error
+        raise InputError(f"no picture of a known format; expected one of {', '.join(FORMATS)}") from error
     except FileNotFoundError as error:
-        raise InputError(f"{name}: no such file") from error
+        raise InputError("no such file") from error
     except Exception as error:  # Pillow's decoders raise nearly everything on broken data
-        raise InputError(f"{name}: the picture cannot be read ({error or type(error).__name__})") from error
+        raise InputError(f"the picture cannot be read ({error or type(error).__name__})") from error
+
+
+def _refuse_unknown_range(image: Image.Image) -> None:
+    kind = {"F": "floating-point numbers", "I": "32-bit integers" if image.format == "TIFF" else ""}.get(image.mode)
+    if kind:  # "I" is 16 bits in other formats, which have no more
+        raise InputError(f"its pixels are {kind} of unknown range; convert it to 8 or 16 bits first")
 
 
 def _turn_upright(image: Image.Image) -> Image.Image:
@@ -104,8 +121,6 @@ def _turn_upright(image: Image.Image) -> Image.Image:
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         image = _from_16_bits(image)
-    elif image.mode == "F":
-        raise InputError("its pixels are floating-point numbers of unknown range; convert it to 8 or 16 bits first")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
@@ -115,8 +130,6 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _from_16_bits(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.int64)
-    if values.min(initial=0) < 0 or values.max(initial=0) > 65535:
-        raise InputError("its pixels are 32-bit integers of unknown range; convert it to 8 or 16 bits first")
     return Image.fromarray(((values + 128) // 257).astype(np.uint8))
 
 

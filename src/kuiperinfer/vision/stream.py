@@ -15,7 +15,7 @@ from ..codegen.processors import allowed_cpus
 from ..dtypes import Array
 from ..errors import KuiperError
 from .job import Job
-from .pictures import PictureSource, read_picture
+from .pictures import PictureSource, named_errors, read_picture
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
@@ -96,7 +96,8 @@ def _read(job: Job[Any], source: PictureSource) -> _Read:
     start = time.perf_counter()
     try:
         picture = read_picture(source)
-        prepared = job.prepare(picture)
+        with named_errors(source):
+            prepared = job.prepare(picture)
     except KuiperError as error:
         return _Read(source, None, None, error, time.perf_counter() - start)
     return _Read(source, picture, prepared, None, time.perf_counter() - start)
