@@ -266,8 +266,10 @@ def measure_load(arguments: argparse.Namespace, work: Workload) -> None:
                 spent = (cpu_seconds(process) - before) / max(1, len(outcome.seconds))
             figures[name].append(outcome.throughput)
             print(f"turn {turn + 1}, {name}: {outcome}; {spent * 1e3:.2f} ms of CPU an answer", flush=True)
-    batched, single = (sorted(values)[len(values) // 2] for values in figures.values())
-    print(f"batched / one by one: {batched / single:.2f}")
+    ratios = [batched / single for batched, single in zip(*figures.values(), strict=True)]
+    print(
+        f"batched / one by one: {np.median(ratios):.2f}, the median of {', '.join(f'{ratio:.2f}' for ratio in ratios)}"
+    )
 
 
 def measure_memory(arguments: argparse.Namespace, work: Workload) -> None:

@@ -39,8 +39,8 @@ def rows(count: int, value: float = 1.0) -> list[Any]:
 def scheduler() -> Iterator[Callable[..., Scheduler]]:
     made: list[Scheduler] = []
 
-    def make(workers: int = 1, waiting: int = 100) -> Scheduler:
-        made.append(Scheduler(workers, waiting))
+    def make(workers: int = 1, waiting: int = 100, threads: int = 1) -> Scheduler:
+        made.append(Scheduler(workers, threads, waiting))
         return made[-1]
 
     yield make
@@ -105,6 +105,56 @@ def test_other_shapes_go_past_a_batch_that_fills(scheduler: Callable[..., Schedu
 
     asyncio.run(ask())
     assert (slow.rows, quick.rows) == ([2], [1])
+
+
+def test_several_rows_have_a_thread_each_and_a_lone_one_has_all(scheduler: Callable[..., Scheduler]) -> None:
+    one, run, alone, blocker = scheduler(threads=2), Recorder(), Recorder(), Recorder()
+    lane = Lane(run, alone=alone)
+
+    async def ask() -> None:
+        await one.run(lane, rows(1), 20)
+        assert (run.rows, alone.rows) == ([1], [])
+        blocker.gate.clear()
+        alone.gate.clear()
+        tasks = [asyncio.ensure_future(one.run(Lane(blocker), rows(1), 20))]
+        await asyncio.to_thread(blocker.entered.acquire)
+        tasks += [asyncio.ensure_future(one.run(lane, rows(1, value), 20)) for value in range(5)]
+        await asyncio.sleep(0.02)
+        assert alone.rows == []  # all threads are taken
+        blocker.gate.set()
+        for _ in range(2):
+            await asyncio.to_thread(alone.entered.acquire)
+        await asyncio.sleep(0.02)
+        assert len(alone.rows) == 2  # two at a time, no more
+        alone.gate.set()
+        for value, (outputs, _) in enumerate((await asyncio.gather(*tasks))[1:]):
+            np.testing.assert_array_equal(outputs[0], rows(1, 2 * value)[0])
+        await one.run(lane, rows(3), 20)  # several rows of one request are one run
+
+    asyncio.run(ask())
+    assert run.rows[-1] == 3
+    assert len(run.rows) + len(alone.rows) == 7
+
+
+def test_a_run_with_all_threads_waits_for_them(scheduler: Callable[..., Scheduler]) -> None:
+    one, run, alone, whole = scheduler(threads=3), Recorder(), Recorder(), Recorder()
+    lane = Lane(run, alone=alone)
+
+    async def ask() -> None:
+        alone.gate.clear()
+        tasks = [asyncio.ensure_future(one.run(lane, rows(1), 20)) for _ in range(2)]
+        for _ in range(2):
+            await asyncio.to_thread(alone.entered.acquire)
+        tasks.append(asyncio.ensure_future(one.run(Lane(whole), rows(1), 20)))
+        await asyncio.sleep(0.02)
+        tasks.append(asyncio.ensure_future(one.run(lane, rows(1), 20)))  # later: does not go past it
+        await asyncio.sleep(0.02)
+        assert (whole.rows, len(alone.rows)) == ([], 2)
+        alone.gate.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(ask())
+    assert whole.rows == [1]
 
 
 def test_what_came_first_goes_first(scheduler: Callable[..., Scheduler]) -> None:

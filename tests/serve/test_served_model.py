@@ -102,7 +102,7 @@ def test_rows_that_differ_in_their_last_bits_are_not_run_as_a_batch(tmp_path: Pa
 def test_unless_that_is_asked_for(tmp_path: Path) -> None:
     model = served(tmp_path, models.ROWS, exact=False)
     assert (model.joins, model.rows_are_exact) == (True, False)
-    assert model.how == "up to 8 rows at once, as a batch"
+    assert model.how == "batches of up to 8 rows"
     assert model.lane(((5, 3),)) is model.lane(((1, 3),)) is not None
 
 
@@ -110,10 +110,11 @@ def test_unless_that_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("last_bits_differ")
 def test_but_they_are_run_apart_at_the_same_time(tmp_path: Path) -> None:
     model = served(tmp_path, models.ROWS, threads=2)
-    assert model.how == "up to 8 rows at once, a thread for each"
+    assert model.how == "up to 2 rows at a time, a thread for each"
     lane = model.lane(((1, 3),))
     assert lane is not None
-    assert lane.most_rows == 8
+    assert lane.alone is not None
+    assert lane.alone([np.array([[1, 2, 3]], np.float32)])[0].tolist() == [[3, 5, 7]]
     assert model.lane(((2, 3),)) is None  # not of one request
     for rows in range(1, 10):
         x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)

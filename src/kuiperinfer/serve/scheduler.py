@@ -31,11 +31,16 @@ Run: TypeAlias = "Callable[[Sequence[Array]], Outputs]"
 
 @dataclass(eq=False)
 class Lane:
-    """Requests that one call of `run` may serve together: up to `most_rows` rows, for which the first waits up to `delay`."""
+    """Requests that one call of `run` may serve together: up to `most_rows` rows, for which the first waits up to `delay`.
+
+    `run` has all threads of a worker. Where there is `alone`, it runs one row with one thread: several rows that wait then have
+    a thread each.
+    """
 
     run: Run
     most_rows: int = 1
     delay: float = 0.0
+    alone: Run | None = None
     waiting: deque[Job] = field(default_factory=deque)
     rows: int = 0  # of those that wait
 
@@ -43,11 +48,11 @@ class Lane:
         """The time at which the first request need not wait any longer for others."""
         return -math.inf if self.rows >= self.most_rows else self.waiting[0].arrived + self.delay
 
-    def take(self) -> list[Job]:
+    def take(self, most_rows: int) -> list[Job]:
         """The requests of the next run: at least one, and no more than `most_rows` rows if there are several."""
         taken = [self.waiting.popleft()]
         rows = taken[0].rows
-        while self.waiting and rows + self.waiting[0].rows <= self.most_rows:
+        while self.waiting and rows + self.waiting[0].rows <= most_rows:
             taken.append(self.waiting.popleft())
             rows += taken[-1].rows
         self.rows -= rows
@@ -73,11 +78,22 @@ class Job:
     future: asyncio.Future[tuple[Outputs, Timing]]
 
 
-class Scheduler:
-    """`workers` threads, and a queue of at most `most_waiting` requests in front of them."""
+@dataclass(frozen=True)
+class Turn:
+    """What is done next: requests, what runs them, and how many threads that takes."""
 
-    def __init__(self, workers: int, most_waiting: int) -> None:
+    run: Run
+    jobs: list[Job]
+    threads: int
+
+
+class Scheduler:
+    """`workers` runs of `threads` threads at a time, and a queue of at most `most_waiting` requests in front of them."""
+
+    def __init__(self, workers: int, threads: int, most_waiting: int) -> None:
         self._most_waiting = most_waiting
+        self._threads_a_run = threads
+        self._free = workers * threads  # threads that no run has
         self._lanes: set[Lane] = set()  # those in which something waits
         self._waiting = 0
         self._hurrying = False  # batches do not wait to fill
@@ -85,7 +101,8 @@ class Scheduler:
         self._condition = threading.Condition()
         self._seconds_a_row = 0.01  # a running mean, to tell clients when to come back
         self._threads = [
-            threading.Thread(target=self._work, name=f"kuiper-serve-{number}", daemon=True) for number in range(workers)
+            threading.Thread(target=self._work, name=f"kuiper-serve-{number}", daemon=True)
+            for number in range(self._free)
         ]
         for thread in self._threads:
             thread.start()
@@ -146,43 +163,63 @@ class Scheduler:
     # --------------------------------------------------------------------------------------- in the workers' threads
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
-            lane, jobs = taken
-            jobs = [job for job in jobs if not job.future.done()]  # nobody waits for the others any more
-            if jobs:
-                self._serve(lane, jobs)
+        while (turn := self._next_turn()) is not None:
+            try:
+                jobs = [job for job in turn.jobs if not job.future.done()]  # nobody waits for the others any more
+                if jobs:
+                    self._serve(turn.run, jobs)
+            finally:
+                with self._condition:
+                    self._free += turn.threads  # this worker looks for the next turn itself
 
-    def _take(self) -> tuple[Lane, list[Job]] | None:
-        """The lane whose turn it is, and its next requests; None once there is nothing left to do."""
+    def _next_turn(self) -> Turn | None:
+        """Waits for the next requests and the threads for them; None once there is nothing left to do."""
         with self._condition:
             while True:
-                if self._lanes:
-                    now = time.monotonic()
-                    ready = [lane for lane in self._lanes if self._hurrying or lane.ready_at() <= now]
-                    if ready:
-                        lane = min(ready, key=lambda lane: lane.waiting[0].arrived)
-                        jobs = lane.take()
-                        if not lane.waiting:
-                            self._lanes.discard(lane)
-                        self._waiting -= len(jobs)
-                        if self._lanes:  # a notification may have gone to this worker for a lane it did not take
-                            self._condition.notify()
-                        return lane, jobs
+                now = time.monotonic()
+                ready = [lane for lane in self._lanes if self._hurrying or lane.ready_at() <= now]
+                if ready:
+                    lane = min(ready, key=lambda lane: lane.waiting[0].arrived)
+                    if self._threads_for(lane) <= self._free:
+                        return self._take(lane)
+                    self._condition.wait()
+                elif self._lanes:
                     self._condition.wait(min(lane.ready_at() for lane in self._lanes) - now)
                 elif self._stopping:
                     return None
                 else:
                     self._condition.wait()
 
-    def _serve(self, lane: Lane, jobs: list[Job]) -> None:
+    def _threads_for(self, lane: Lane) -> int:
+        """One for one of several rows that could each have one; else as many as a run may have."""
+        several = 2 * self._waiting > self._threads_a_run or self._free < self._threads_a_run
+        return 1 if lane.alone is not None and lane.waiting[0].rows == 1 and several else self._threads_a_run
+
+    def _take(self, lane: Lane) -> Turn:
+        threads = self._threads_for(lane)
+        if lane.alone is not None and threads < self._threads_a_run:
+            turn = Turn(lane.alone, lane.take(most_rows=1), threads)
+        else:
+            turn = Turn(lane.run, lane.take(lane.most_rows), threads)
+        if not lane.waiting:
+            self._lanes.discard(lane)
+        self._waiting -= len(turn.jobs)
+        self._free -= threads
+        if self._stopping:
+            self._condition.notify_all()
+        elif self._lanes:  # there may be threads for more
+            self._condition.notify()
+        return turn
+
+    def _serve(self, run: Run, jobs: list[Job]) -> None:
         start = time.monotonic()
         rows = sum(job.rows for job in jobs)
         try:
-            results: list[Outputs | KuiperError] = list(run_jobs(lane.run, jobs))
+            results: list[Outputs | KuiperError] = list(run_jobs(run, jobs))
         except KuiperError as error:
             if len(jobs) > 1:  # one of them is to blame, the others shall have their answers
                 for job in jobs:
-                    self._serve(lane, [job])
+                    self._serve(run, [job])
                 return
             results = [error]
         except MemoryError:

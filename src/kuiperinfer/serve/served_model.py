@@ -43,7 +43,7 @@ class ServedModel:
                 datatype_name(info.dtype)
         self.rows_are_free = False  # whether the first dimension may be any, and its rows do not look at each other
         self.rows_are_exact = False  # whether rows are the same bit for bit in a batch as alone
-        self.how = "one request at a time"  # or how requests are run together
+        self.how = "one request at a time"  # or how several requests are run together
         self.job: Any = None  # what it does with pictures, if it does and the extra for pictures is there
         self._row_lane: Lane | None = None
         self._row_shapes: Shapes = ()
@@ -91,16 +91,17 @@ class ServedModel:
         self.rows_are_free = True
         self.rows_are_exact = all(is_same(run, rows, exact=True) for rows, run in runs.items())
         threads = self._options.threads
-        apart = Apart(single, self._compile_rows(1, threads=1), threads, self._pool)
+        narrow = self._compile_rows(1, threads=1)
+        apart = Apart(single, narrow, threads, self._pool)
         may_join = self.rows_are_exact or not self._options.exact
         if may_join and quickest([apart, runs[most]], inputs) is not apart:
             between = {1 << power for power in range(2, most.bit_length())}
             runs |= {rows: self._compile_rows(rows) for rows in between - {*runs}}
             self._row_lane = Lane(Together({1: single, **runs}), most, self._options.max_delay)
-            self.how = f"up to {most} rows at once, as a batch"
+            self.how = f"batches of up to {most} rows"
         elif threads > 1:
-            self._row_lane = Lane(apart, most, self._options.max_delay)
-            self.how = f"up to {most} rows at once, a thread for each"
+            self._row_lane = Lane(apart, alone=narrow)
+            self.how = f"up to {threads} rows at a time, a thread for each"
 
     def _compile_rows(self, rows: int, threads: int | None = None) -> Run:
         return self._compile(tuple((rows, *shape) for shape in self._row_shapes), threads)

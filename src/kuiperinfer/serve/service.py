@@ -27,7 +27,7 @@ class Service:
     ) -> None:
         self.options = options or Options()
         self.catalogue = Catalogue(models, repository, self.options)
-        self.scheduler = Scheduler(self.options.worker_count, self.options.limits.waiting)
+        self.scheduler = Scheduler(self.options.worker_count, self.options.threads, self.options.limits.waiting)
         self.metrics = Metrics(lambda: self.scheduler.waiting, lambda: len(self.catalogue.loaded()))
         self.parser = ThreadPoolExecutor(
             1, "kuiper-serve-json"
