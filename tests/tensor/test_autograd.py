@@ -405,6 +405,13 @@ def test_gathered_and_scattered_elements(index: Any) -> None:
     assert gradient(values) == expected.grad.tolist()
 
 
+def test_places_taken_several_times_in_bf16() -> None:
+    x = kt.tensor([1.0, 2.0, 3.0], "bf16", requires_grad=True)
+    total(x[[0, 0, 2]] * 2)
+    total(x.unfold(0, 2, 1))
+    assert gradient(x) == [5, 2, 3]
+
+
 def test_windows_of_one_gradient() -> None:
     """Ten thousand views of one tensor: their gradients are added in place, and not each in a tensor of its own."""
     x = leaf(np.ones(1000))

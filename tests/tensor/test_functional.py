@@ -195,6 +195,43 @@ def test_batch_norm(shape: tuple[int, ...], training: bool, affine: bool) -> Non
     check_differences(weighted("batch_norm", normalize(F, 0), None, *inputs))
 
 
+LOSSES_OF_BF16: dict[str, Any] = {
+    "cross_entropy": lambda f, x, t: f.cross_entropy(x, t),
+    "smoothed": lambda f, x, t: f.cross_entropy(x, t, weight=x.detach()[0], label_smoothing=0.2),
+    "nll_loss": lambda f, x, t: f.nll_loss(x, t, reduction="sum"),
+    "binary_cross_entropy": lambda f, x, t: f.binary_cross_entropy(x, x.detach()),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES_OF_BF16)
+def test_losses_of_bf16(name: str) -> None:
+    numbers = [[0.25, 0.5, 0.75], [0.875, 0.125, 0.5]]
+    ours = kt.tensor(numbers, "bf16", requires_grad=True)
+    theirs = torch.tensor(numbers, dtype=torch.bfloat16, requires_grad=True)
+    loss, expected = (
+        LOSSES_OF_BF16[name](f, x, t) for f, x, t in ((F, ours, kt.tensor([2, 0])), (TF, theirs, torch.tensor([2, 0])))
+    )
+    loss.backward()
+    expected.backward()
+    assert ours.grad is not None and theirs.grad is not None and loss.dtype is ours.grad.dtype is ours.dtype
+    np.testing.assert_allclose(loss.item(), expected.item(), rtol=0.02)
+    np.testing.assert_allclose(ours.grad.float().array, theirs.grad.float().numpy(), rtol=0.03, atol=0.01)
+
+
+def test_infinities_and_nan_are_results_without_warnings() -> None:
+    x = kt.tensor([[np.inf, -np.inf], [1e38, 3e38]], requires_grad=True)
+    for y in (x.mean(), x.std(), x @ x.T, F.linear(x, x), x.sum(0), (x * 1).to("f64").sum()):
+        y.backward(kt.ones(*y.shape, dtype=y.dtype))
+        assert not np.isfinite(y.detach().array).all()
+
+
+def test_where_all_targets_are_ignored_there_is_no_gradient() -> None:
+    scores = kt.ones(2, 3, requires_grad=True)
+    loss = F.cross_entropy(scores, kt.tensor([-100, -100]))
+    loss.backward()
+    assert np.isnan(loss.item()) and scores.grad is not None and scores.grad.tolist() == [[0] * 3] * 2
+
+
 def test_layer_norm_with_weights() -> None:
     check_against_torch(
         weighted(

@@ -11,7 +11,7 @@ from ..errors import GradientError
 from . import lazy, views
 from .autograd import Gradient, Node, attach, edge_of, is_grad_enabled, sum_to, view_gradient, wanted
 from .recording import note
-from .windows import Layout
+from .windows import Layout, add_at
 from .wrapping import wrap
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _copy_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
 def _gather_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
     layout, items = node.values
     whole = layout.zeros()
-    np.add.at(whole.array, items, gradient.array)
+    add_at(whole.array, items, gradient.array)
     return [whole]
 
 

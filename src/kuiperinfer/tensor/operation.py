@@ -194,7 +194,8 @@ class ArrayOperation(Operation):
         record = self._backward is not None and wanted(*inputs)
         needs = [record and hasattr(one, "grad_fn") and edge_of(one) is not None for one in inputs]
         context = Context(arrays, parameters, needs)
-        outcome = self._forward(context, *arrays, **parameters)
+        with np.errstate(all="ignore"):  # infinities and NaN are results like others
+            outcome = self._forward(context, *arrays, **parameters)
         several = isinstance(outcome, tuple)
         results = [wrap(array) for array in outcome] if several else [wrap(outcome)]
         if record:
@@ -208,7 +209,8 @@ class ArrayOperation(Operation):
             if isinstance(one, Saved):
                 one.get(node.name)
         assert self._backward is not None
-        parts = self._backward(context, gradient.array)
+        with np.errstate(all="ignore"):
+            parts = self._backward(context, gradient.array)
         return [
             None if part is None or edge is None else sum_to(wrap(part), one.tensor._shape, one.tensor._dtype)
             for part, edge, one in zip(parts, node.edges, inputs, strict=False)  # arguments left out have parts too

@@ -23,10 +23,12 @@ def sum_over(array: Array, axes: Sequence[int]) -> Array:
         and first < array.ndim
     ):
         rows = math.prod(array.shape[:first])
-        return (_ones(rows) @ array.reshape(rows, -1)).reshape(kept)
+        with np.errstate(all="ignore"):
+            return (_ones(rows) @ array.reshape(rows, -1)).reshape(kept)
     wide = widen(array)
     accumulator = np.result_type(wide.dtype, np.float64) if wide.dtype.kind in "fc" else wide.dtype
-    return narrow(np.asarray(wide.sum(tuple(axes), accumulator, keepdims=True)), dtype_of(array))
+    with np.errstate(all="ignore"):  # infinities and NaN are results like others
+        return narrow(np.asarray(wide.sum(tuple(axes), accumulator, keepdims=True)), dtype_of(array))
 
 
 def _ones(count: int) -> Array:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import Array, DType, dtype_of, narrow, widen
 from ..memory.storage import Storage
 from . import lazy
 from .views import Geometry, contiguous_geometry
@@ -68,7 +68,15 @@ class Window:
             places += (np.arange(size) * stride).reshape(-1, *[1] * (len(self.view.shape) - dim - 1))
         part.storage.begin_write()
         elements = np.frombuffer(part.storage.block.data, part._dtype.storage)
-        np.add.at(elements, places, self.gradient.array)
+        add_at(elements, places, self.gradient.array)
+
+
+def add_at(array: Array, places: Any, values: Array) -> None:
+    """`array[places] += values`, where a place that is named several times receives all of its values."""
+    sums = widen(array)
+    np.add.at(sums, places, widen(values))
+    if sums is not array:
+        array[...] = narrow(sums, dtype_of(array))
 
 
 def _is_injective(view: Geometry) -> bool:

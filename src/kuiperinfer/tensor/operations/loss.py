@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dtypes import Array, dtype_of
+from ...dtypes import Array, dtype_of, narrow, widen
 from ...errors import DTypeError, InputError, ShapeError, did_you_mean
 from ...expression import parse
 from ...layers.softmax import log_softmax
@@ -58,19 +58,21 @@ def _nll(
     axis = 0 if logs.ndim == 1 else 1
     if not logs.ndim or target.shape != logs.shape[:axis] + logs.shape[axis + 1 :]:
         raise ShapeError(f"input {logs.shape} and target {target.shape}: expected (N, C, *) and (N, *), or (C) and ()")
+    dtype, logs, weight = dtype_of(logs), widen(logs), None if weight is None else widen(weight)
     chosen, weights = _weights_of(target, weight, logs.shape[axis], ignore_index, logs.dtype)
     losses = -np.take_along_axis(logs, np.expand_dims(chosen, axis), axis).squeeze(axis) * weights
     losses = np.where(weights == 0, logs.dtype.type(0), losses)
     total = weights.sum(dtype=np.float64)
-    context.saved = axis, chosen, weights / logs.dtype.type(total) if reduction == "mean" else weights
+    context.saved = axis, chosen, weights / logs.dtype.type(total or 1) if reduction == "mean" else weights
     if reduction == "none":
-        return losses
+        return narrow(losses, dtype)
     result = losses.sum(dtype=np.float64)
-    return np.asarray(result / total if reduction == "mean" else result, logs.dtype)
+    return narrow(np.asarray(result / total if reduction == "mean" else result, logs.dtype), dtype)
 
 
 def _nll_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
     axis, chosen, shares = context.saved
+    gradient = widen(gradient)
     result = np.zeros(context.arrays[0].shape, gradient.dtype)
     np.put_along_axis(result, np.expand_dims(chosen, axis), np.expand_dims(-shares * gradient, axis), axis)
     return [result, None, None]
@@ -87,14 +89,14 @@ def _softmax_nll(context: Context, scores: Array, target: Array, weight: Array |
     else:
         _, (logs,) = apply_layer("F.log_softmax", [scores], dim=axis)
     loss = _nll(context, logs, target, weight, **how)
-    context.saved = logs, *context.saved
+    context.saved = widen(logs), *context.saved
     return loss
 
 
 def _softmax_nll_gradient(context: Context, gradient: Array) -> Sequence[Array | None]:
     """The share of each target in the loss, times softmax minus one for the target's class."""
     logs, axis, chosen, shares = context.saved
-    shares, chosen = np.expand_dims(shares * gradient, axis), np.expand_dims(chosen, axis)
+    shares, chosen = np.expand_dims(shares * widen(gradient), axis), np.expand_dims(chosen, axis)
     result = np.exp(logs) * shares
     np.put_along_axis(result, chosen, np.take_along_axis(result, chosen, axis) - shares, axis)
     return [result, None, None]
@@ -121,13 +123,13 @@ def _cross_entropy(
         return _against_probabilities(logs, target, weight, axis, reduction, label_smoothing)
     hard = NLL.run(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
     classes = input.shape[axis]
-    _, weights = _weights_of(target.array, None if weight is None else weight.array, classes, ignore_index, "f8")
-    scales = np.ones(classes) if weight is None else weight.array
+    _, weights = _weights_of(target.array, None if weight is None else widen(weight.array), classes, ignore_index, "f8")
+    scales = np.ones(classes) if weight is None else widen(weight.array)
     counted = np.expand_dims(target.array != ignore_index, axis)
     from ..tensor import Tensor
 
     mask = counted * scales.reshape([-1 if dim == axis else 1 for dim in range(input.ndim)])
-    soft = -(logs * Tensor(mask.astype(input.dtype.storage))).sum(axis)
+    soft = -(logs * Tensor(mask, input.dtype)).sum(axis)
     total = float(weights.sum())
     soft = soft.sum() / total if reduction == "mean" else reduce_loss(soft, reduction)
     return (1 - label_smoothing) * hard + (label_smoothing / classes) * soft
@@ -187,7 +189,7 @@ def _expect_probabilities(input: Tensor, target: Tensor) -> None:
 
 def _binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, *, reduction: str) -> Any:
     _expect_probabilities(input, target)
-    array = input.array
+    array = widen(input.array)
     if array.size and not (array.min() >= 0 and array.max() <= 1):
         raise InputError("binary_cross_entropy: expected an input between 0 and 1; for others take the one with logits")
     losses = _BCE.run(input, target)
