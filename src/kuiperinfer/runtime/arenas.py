@@ -34,9 +34,9 @@ class Arenas:
                 self._free.append(arena)
 
     def trim(self, nbytes: int) -> None:
-        """Lets go of free arenas that are more than twice as large as any plan needs, which is `nbytes`."""
+        """Lets go of free arenas that are more than four times as large as any plan needs, which is `nbytes`."""
         with self._lock:
-            self._free = [arena for arena in self._free if arena.nbytes <= 2 * _rounded(nbytes)]
+            self._free = [arena for arena in self._free if arena.nbytes <= 4 * _rounded(nbytes)]
 
 
 def _rounded(nbytes: int) -> int:
