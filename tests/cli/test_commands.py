@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kuiperinfer
+from kuiperinfer.cli import main
 from kuiperinfer.cli.array_files import read_archive, write_archive
 from kuiperinfer.cli.commands import COMMANDS
 from kuiperinfer.vision import bundled
@@ -83,6 +84,26 @@ def test_our_own_mistakes_are_told_apart(kuiper: Any, monkeypatch: pytest.Monkey
     assert code == 70
     assert "internal error: ZeroDivisionError: oh" in err
     assert "KUIPER_DEBUG=1" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
+def test_a_full_device_is_an_error_and_no_mistake_of_ours() -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "kuiperinfer", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=environment(),
+        )
+    assert (result.returncode, result.stderr) == (1, "error: the results cannot be written (No space left on device)\n")
+
+
+def test_closed_streams_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, None)
+    assert main(["doctor", "--json"]) == 0
 
 
 def test_without_click_and_rich_the_extra_is_named(tmp_path: Path) -> None:

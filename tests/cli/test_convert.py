@@ -47,6 +47,18 @@ def test_two_files_and_nothing_else(kuiper: Any, traced: Path, tmp_path: Path, m
     assert kuiper("check", "made/here")[0] == 0
 
 
+def test_without_shapes_nothing_is_verified_and_the_exit_code_tells(kuiper: Any, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frozen = torch.jit.freeze(torch.jit.script(nn.Sequential(nn.ReLU()).eval()))
+        torch.jit.save(frozen, str(tmp_path / "frozen.pt"))
+    code, out, _ = kuiper("convert", tmp_path / "frozen.pt", "--verify")
+    assert code == 1
+    assert "nothing could be simplified or checked" in out
+    assert kuiper("convert", tmp_path / "frozen.pt")[0] == 0
+    assert kuiper("convert", tmp_path / "frozen.pt", "--verify", "--shape", "2x3")[0] == 0
+
+
 def test_free_dimensions_are_verified(kuiper: Any, traced: Path) -> None:
     arguments = ("convert", traced, "--shape", "1x3x8x8", "--shape2", "2,3,9,12", "--verify")
     code, out, _ = kuiper(*arguments)

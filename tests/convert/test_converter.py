@@ -82,6 +82,11 @@ def test_it_may_die_after_both_files_are_complete(pretend: Any) -> None:
         ("print('#### pass_level5')", Kind.ONNX, "the converter ended in pass_level5 without a complete model"),
         ("Path('model.pnnx.param').write_text('7767517')", Kind.ONNX, "ended without a complete model"),
         (WRITE.replace("2 1", "3 1"), Kind.ONNX, "the converter wrote a model that cannot be read ("),
+        (
+            "print('##### pass_level1'); print('inline module = torch.nn.modules.flatten.Flatten'); os.abort()",
+            Kind.TORCHSCRIPT,
+            "the converter crashed in pass_level1 (SIGABRT); where torch.jit.script made this file",
+        ),
         (f"{WRITE}; os.abort()".replace("2 1", "3 1"), Kind.ONNX, "the converter crashed (SIGABRT) ("),
         (
             f"{WRITE}; print('FATAL ERROR no external data')",
@@ -104,7 +109,7 @@ def test_it_may_die_after_both_files_are_complete(pretend: Any) -> None:
             "exit code 255): the TorchScript cannot be read: bad file",
         ),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_it_fails(pretend: Any, tmp_path: Path, body: str, kind: Kind, complaint: str) -> None:
     with pytest.raises(ConversionError) as caught:

@@ -83,7 +83,9 @@ def test_what_a_crop_does_not_show_goes_on_as_it_ends() -> None:
 @pytest.mark.parametrize(
     ("maps", "options", "complaint"),
     [
-        (np.zeros((2, 8)), {"labels": ("a", "b", "c")}, "there are 3 labels"),
+        (np.zeros((8, 8)), {"labels": ("a", "b", "c")}, "there are 3 labels"),
+        (np.zeros((84, 8400)), {}, r"\(1, 84, 8400\) is not a map of its input of 8×8 pixels"),
+        (np.zeros((1, 0, 0)), {}, r"\(1, 1, 0, 0\) is not a map of its input"),
         (np.zeros((1, 2, 8, 8)), {}, "is not a map a class"),
         (np.zeros(()), {}, "is not a map a class"),
         (np.zeros((0, 8, 8)), {}, "is not a map a class"),

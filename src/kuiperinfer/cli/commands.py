@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -54,6 +55,12 @@ def kuiper() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code; every error that a user can cause is one message without traceback."""
+    with open(os.devnull, "w") as nowhere:
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere  # None if whoever started us closed them
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character that cannot be shown is no reason to fail
     try:
@@ -73,6 +80,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left would fail again at the end of the process
+            _complain("error", f"the results cannot be written ({error.strerror})")
+            return 1
         if settings.debug:
             traceback.print_exc()
         _complain("internal error", f"{type(error).__name__}: {error}")

@@ -52,7 +52,8 @@ def command(
     """Convert a TorchScript or ONNX file to PNNX.
 
     Writes NAME.pnnx.param and NAME.pnnx.bin, and nothing else, and reads them at once. Exit code 2 if operators are not
-    supported (the files are written, kuiper check lists them), 1 if the conversion fails or --verify finds a difference.
+    supported (the files are written, kuiper check lists them), 1 if the conversion fails, or --verify finds a difference or has
+    no shapes to compare with.
     """
     from ..convert import convert_file
     from ..convert.conversion import FREE_DIMENSIONS
@@ -78,6 +79,8 @@ def command(
             click.echo(f"{FREE_DIMENSIONS}, such as --shape 1x3x640x640", err=True)
         return 2
     _report(conversion, time.perf_counter() - start, as_json)
+    if verify and not conversion.verified:
+        return 1  # a warning says why nothing was compared
     return 0 if all(verified.ok for verified in conversion.verified) else 1
 
 

@@ -9,7 +9,7 @@ from .model_file import Kind
 
 _STAGE = re.compile(r"^#+ (pass_\w+)", re.MULTILINE)
 _NOISE = re.compile(
-    r"^(#+ |frame #|---|\s*$|Exception raised from|terminate called|Please export|\w+ = |get inputshape|"
+    r"^(#+ |frame #|---|\s*$|Exception raised from|terminate called|Please export|(?:inline )?\w+ = |get inputshape|"
     r"[\w ]+\.\.\. |[│┌├└]|.*LogEarlyWarning|import |net = |x = |mod = |mod\.)"
 )
 

@@ -96,6 +96,13 @@ class Segmenter(NetworkJob[Segmentation]):
     def finish(self, output: Sequence[Array], picture: Array) -> Segmentation:
         """The maps, resized to the picture and compared there: edges are smooth where the picture is larger than the maps."""
         maps = _maps(output[0])
+        size = self.preprocess
+        tall, wide = maps.shape[1] * size.width, maps.shape[2] * size.height
+        if not tall < 2 * wide < 4 * tall:  # (1, numbers, boxes) of a detector, say
+            raise InputError(
+                f"this model's output {output[0].shape} is not a map of its input of {size.height}×{size.width} pixels; "
+                "expected shape (1, classes, H, W) in its proportions"
+            )
         height, width = picture.shape[:2]
         if len(maps) == 1:
             above = self._as_probabilities(self._to_picture(maps[0], height, width)) > self.threshold
