@@ -268,6 +268,15 @@ def test_switches() -> None:
     assert seen == [True]  # each thread has a switch of its own
 
 
+def test_a_generator_cannot_be_decorated() -> None:
+    """Whoever walks through it would calculate within the switch too, or the generator without it."""
+    with pytest.raises(GradientError, match="'numbers' is a generator"):
+
+        @kt.no_grad()
+        def numbers() -> Any:
+            yield 1
+
+
 def test_detached_and_integer_results_have_no_history() -> None:
     x = leaf([1.0, 2.0])
     y = (x * 2).detach()

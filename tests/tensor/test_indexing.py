@@ -109,6 +109,7 @@ def test_gathering_from_any_view(data: st.DataObject) -> None:
         ([0.5], r"made of integers, slices, None, ... or bools; found \[0.5\]"),
         ("a", "found 'a'"),
         ([[0], [0, 1]], "lists of equal lengths"),
+        (slice(0, 1.5), "a slice is made of integers, found 0, 1.5 and None"),
     ],
 )
 def test_indices_that_do_not_fit(index: Any, message: str) -> None:
@@ -127,6 +128,16 @@ def test_values_that_do_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"values of shape \(3,\) cannot be broadcast to shape \(2, 4\)"):
         x[:2] = [1.0, 2, 3]
     assert x.storage.version == 0
+
+
+@pytest.mark.parametrize("index", [0, (0, 0), [0, 2], (slice(None), 1), ...])
+def test_values_may_have_leading_dimensions_of_size_1(index: Any) -> None:
+    ours, theirs = kt.zeros(3, 4), torch.zeros(3, 4)
+    values = np.arange(1.0, 1 + theirs[index].numel(), dtype=np.float32).reshape(1, 1, *theirs[index].shape)
+    ours[index], theirs[index] = values, torch.from_numpy(values)
+    assert ours.tolist() == theirs.tolist()
+    with pytest.raises(ShapeError, match="cannot be broadcast"):
+        ours[index] = np.repeat(values, 2, 1)
 
 
 def test_an_index_is_what_it_was_when_it_was_used() -> None:

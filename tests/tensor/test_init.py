@@ -96,5 +96,9 @@ def test_what_cannot_be_done() -> None:
         init.kaiming_normal_(empty(3))
     with pytest.raises(InputError, match="mode 'fan_on'; expected fan_in or fan_out; did you mean 'fan_in'"):
         init.kaiming_normal_(empty(3, 3), mode="fan_on")
+    with pytest.raises(InputError, match="a <= b, found a=2 and b=1"):
+        init.uniform_(empty(3), 2, 1)
+    with pytest.raises(InputError, match="standard deviation of at least 0, found -1"):
+        init.normal_(empty(3), 0, -1)
     with pytest.raises(InputError, match=r"nonlinearity 'rleu'; expected one of linear.*did you mean 'relu'"):
         init.kaiming_uniform_(empty(3, 3), nonlinearity="rleu")

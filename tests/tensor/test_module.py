@@ -257,3 +257,5 @@ def test_sequences() -> None:
     assert named[1] is named.second
     with pytest.raises(InputError, match="expected modules, found int"):
         nn.Sequential(nn.ReLU(), 3)
+    with pytest.raises(InputError, match="ModuleList: expected modules, found str"):
+        nn.ModuleList(["relu"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kuiperinfer import Tensor
 from kuiperinfer import tensor as kt
 from kuiperinfer.dtypes import Array
-from kuiperinfer.errors import InputError, KuiperError, ShapeError
+from kuiperinfer.errors import DTypeError, InputError, KuiperError, ShapeError
 
 SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3, 4, 6]), max_size=5).map(tuple)
 
@@ -352,6 +352,10 @@ def test_the_error_of_view_says_why_and_what_to_do() -> None:
         (lambda x: x[0, 0, 0].unbind(), ShapeError, "unbind: expected a tensor with dimensions"),
         (lambda x: x[0, 0, 0].unfold(0, 1, 1), ShapeError, "has no windows"),
         (lambda x: x.unflatten(1, (2, 2)), ShapeError, "unflatten: shape"),
+        (lambda x: x.view("a"), ShapeError, "view: expected sizes as integers"),
+        (lambda x: x.reshape(2.0, 12), ShapeError, r"reshape: expected sizes as integers, found \(2.0, 12\)"),
+        (lambda x: x.flip("a"), ShapeError, r"number of a dimension of shape \(2, 3, 4\), found 'a'"),
+        (lambda x: x.to(None), DTypeError, "expected a dtype|not supported"),
     ],
 )
 def test_what_cannot_be_is_explained(call: Callable[[Tensor], Any], kind: type[KuiperError], message: str) -> None:

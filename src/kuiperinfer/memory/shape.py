@@ -42,7 +42,10 @@ class Shape(tuple[int, ...]):
         -1, as PyTorch has it.
         """
         count = len(self) + extra or 1
-        number = operator.index(dim)
+        try:
+            number = operator.index(dim)
+        except TypeError:
+            raise ShapeError(f"expected the number of a dimension of shape {self!r}, found {dim!r}") from None
         if not -count <= number < count:
             raise ShapeError(
                 f"there is no dimension {number} in shape {self!r}; expected a number from {-count} to {count - 1}"

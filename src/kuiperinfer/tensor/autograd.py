@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import inspect
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -55,6 +56,12 @@ class _Mode(contextlib.AbstractContextManager["_Mode"]):
         _enabled.reset(self._tokens.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if inspect.isgeneratorfunction(function):
+            raise GradientError(
+                f"'{function.__name__}' is a generator, between whose steps others calculate; write `with no_grad():` in it, "
+                "around what it calculates"
+            )
+
         @functools.wraps(function)
         def within(*arguments: P.args, **named: P.kwargs) -> R:
             with _Mode(self._value):

@@ -33,7 +33,7 @@ def as_dtype(value: Any) -> DType:
         except DTypeError:
             return dtype_from_name(text)
     try:
-        return dtype_of(np.dtype(value))
+        return dtype_of(np.dtype(object if value is None else value))  # to NumPy None means float64
     except TypeError:
         raise DTypeError(f"expected a dtype such as kuiperinfer.dtypes.f32 or 'f32', found {value!r}") from None
 

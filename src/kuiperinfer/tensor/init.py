@@ -72,11 +72,15 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform between a and b."""
+    if not a <= b:
+        raise InputError(f"uniform_: expected a <= b, found a={a} and b={b}")
     return _fill(tensor, _generator(generator).uniform(a, b, tensor.shape))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal, with this mean and this standard deviation."""
+    if not std >= 0:
+        raise InputError(f"normal_: expected a standard deviation of at least 0, found {std}")
     return _fill(tensor, _generator(generator).normal(mean, std, tensor.shape))
 
 

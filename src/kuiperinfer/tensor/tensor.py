@@ -290,16 +290,24 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
     def __setitem__(self, key: Any, value: Any) -> None:
         items = key if isinstance(key, tuple) else (key,)
         if indexing.is_basic(items):
-            self._view("index", items).copy_(value)
+            view = self._view("index", items)
+            view.copy_(value if is_number(value) else self._values(value, view.ndim))
             return
         basic, gathering = indexing.divide(items, len(self._shape))
         view = self._view("index", basic)
-        source = value if isinstance(value, Tensor) else Tensor(value, self._dtype)
+        target = indexing.shape_of_gathered(view._shape, gathering)
+        source = self._values(value, len(target))
         values = cast(source.array, self._dtype)
-        _expect_fitting(values.shape, indexing.shape_of_gathered(view._shape, gathering))
+        _expect_fitting(values.shape, target)
         view._expect_writable()
         history.record_write(view, "scatter", source, gathering)
         view.writable_array()[gathering] = values
+
+    def _values(self, value: Any, ndim: int) -> Tensor:
+        """What is to be written into an index of so many dimensions; others before these have to have size 1, and go."""
+        source = value if isinstance(value, Tensor) else Tensor(value, self._dtype)
+        extra = source.ndim - ndim
+        return source.squeeze(tuple(range(extra))) if extra > 0 and set(source._shape[:extra]) == {1} else source
 
     def __len__(self) -> int:
         if not self._shape:

@@ -85,7 +85,10 @@ def slice_(
     dim = shape.dimension(dim)
     if step == 0:
         raise InputError("the step of a slice cannot be zero")
-    first, last, by = slice(start, stop, step).indices(shape[dim])
+    try:
+        first, last, by = slice(start, stop, step).indices(shape[dim])
+    except TypeError:
+        raise InputError(f"a slice is made of integers, found {start!r}, {stop!r} and {step!r}") from None
     count = len(range(first, last, by))
     if by > 0 or count:  # nothing, walked backwards, begins before the first element
         offset += first * strides[dim]
@@ -222,7 +225,10 @@ def expand(geometry: Geometry, sizes: Sequence[int]) -> Geometry:
 
 def resolve_sizes(shape: Shape, sizes: Sequence[int], operation: str = "view") -> Shape:
     """The asked sizes with -1 replaced by what is left over; `ShapeError` where the number of elements would change."""
-    wanted = list(map(operator.index, sizes))
+    try:
+        wanted = list(map(operator.index, sizes))
+    except TypeError:
+        raise ShapeError(f"{operation}: expected sizes as integers, found {tuple(sizes)}") from None
     if math.prod(wanted) == shape.dsize and (not wanted or min(wanted) >= 0):
         return Shape(wanted)
     unknown = [i for i, size in enumerate(wanted) if size == -1]

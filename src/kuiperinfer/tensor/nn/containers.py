@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from ...errors import InputError
 from .module import Module
@@ -18,6 +18,8 @@ class _Numbered(Module):
 
     def append(self, module: Module) -> None:
         """One more at the end."""
+        if not isinstance(module, Module):
+            raise InputError(f"{type(self).__name__}: expected modules, found {type(module).__name__}")
         self.add_module(str(len(self)), module)
 
     def extend(self, modules: Iterable[Module]) -> None:
@@ -72,7 +74,7 @@ class Sequential(_Numbered):
             for name, module in modules[0].items():
                 self.add_module(name, module)
         else:
-            super().__init__(_only_modules(modules))
+            super().__init__(cast("tuple[Module, ...]", modules))
 
     def _of(self, modules: list[Module]) -> Sequential:
         return Sequential(*modules)
@@ -81,13 +83,6 @@ class Sequential(_Numbered):
         for module in self:
             input = module(input)
         return input
-
-
-def _only_modules(modules: Iterable[Any]) -> Iterator[Module]:
-    for module in modules:
-        if not isinstance(module, Module):
-            raise InputError(f"Sequential: expected modules, found {type(module).__name__}")
-        yield module
 
 
 class ModuleList(_Numbered):

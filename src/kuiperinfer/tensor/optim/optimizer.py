@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -24,6 +25,11 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[Group] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
+        if isinstance(params, Tensor) or not isinstance(params, Iterable):
+            raise InputError(
+                f"{type(self).__name__}: expected the parameters of a module (net.parameters()) or a list of tensors, "
+                f"found {type(params).__name__}"
+            )
         given = list(params)
         if not given:
             raise InputError(f"{type(self).__name__}: there are no parameters to learn")
@@ -45,6 +51,11 @@ class Optimizer:
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 raise InputError(f"{name}: expected tensors, found {type(tensor).__name__}")
+            if not tensor.is_leaf:
+                raise InputError(
+                    f"{name}: a tensor of shape {tuple(tensor.shape)} was calculated from others, whose gradients it passes "
+                    "on; expected tensors that require gradients by themselves"
+                )
             if id(tensor) in taken:
                 raise InputError(f"{name}: a parameter of shape {tuple(tensor.shape)} is there twice")
             taken.add(id(tensor))
@@ -55,7 +66,7 @@ class Optimizer:
     def check(self, options: Group) -> None:
         """Raises `InputError` for options that make no sense."""
         for option in ("lr", "weight_decay", "eps"):
-            if options.get(option, 0) < 0:
+            if not isinstance(options.get(option, 0), numbers.Real) or options.get(option, 0) < 0:
                 raise InputError(f"{type(self).__name__}: {option}={options[option]}; expected at least 0")
 
     def advance(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> None:
@@ -90,6 +101,10 @@ class Optimizer:
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Takes over options and state of an optimiser over parameters of the same number and order."""
+        if not {"state", "param_groups"} <= set(saved):
+            raise InputError(
+                f"{type(self).__name__}: expected what state_dict() gives, found {', '.join(saved) or 'nothing'}"
+            )
         sizes = [len(group["params"]) for group in self.param_groups]
         found = [len(group["params"]) for group in saved["param_groups"]]
         if sizes != found:
