@@ -179,6 +179,17 @@ def test_schedules_that_make_no_sense() -> None:
         optim.CosineAnnealingLR(optimizer, 0)
 
 
+def test_gradients_are_forgotten_or_set_to_zero() -> None:
+    layer = nn.Linear(2, 1)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    layer(Tensor([[1.0, 2.0]])).sum().backward()
+    kept = layer.weight.grad
+    optimizer.zero_grad(set_to_none=False)
+    assert kept is layer.weight.grad is not None and kept.tolist() == [[0, 0]]
+    optimizer.zero_grad()
+    assert layer.weight.grad is None
+
+
 # ------------------------------------------------------------------------------------------- known numbers
 
 

@@ -93,6 +93,7 @@ def test_integers() -> None:
     assert x.dtype is dtypes.i64
     assert np.unique(x.numpy()).tolist() == list(range(-3, 4))
     assert kt.randint(256, size=(10, 10), dtype="u8").dtype is dtypes.u8
+    assert kt.randint(2, 5, (3, 1)).shape == (3, 1) and kt.randint(5, [4]).shape == (4,)
     whole = kt.randint(3, size=(50,), dtype="f32")
     assert whole.dtype is dtypes.f32 and set(whole.tolist()) == {0.0, 1.0, 2.0}
 
@@ -117,6 +118,7 @@ def test_gradients_may_be_wanted() -> None:
         (lambda: kt.normal(0.0, -1.0, (2,)), InputError, "standard deviation of at least 0"),
         (lambda: kt.randint(3, 3, size=(1,)), InputError, "expected low < high"),
         (lambda: kt.randint(size=(1,)), InputError, "expected high, or low and high"),
+        (lambda: kt.randint(2, 5), InputError, r"and then a shape such as \(2, 3\), found \(2, 5\)"),
         (lambda: kt.randint(300, size=(1,), dtype="u8"), DTypeError, "numbers from 0 up to 299 do not fit u8"),
         (lambda: kt.randperm(-1), InputError, "a count of at least 0"),
         (lambda: kt.manual_seed(-1), InputError, "a seed is an integer of at least 0, found -1"),

@@ -104,15 +104,19 @@ def normal(
 
 
 def randint(
-    *bounds: int,
-    size: Any,
+    *bounds: Any,
+    size: Any = None,
     dtype: DTypeLike = i64,
     generator: np.random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform integers from [low, high): `randint(high, size=…)` or `randint(low, high, size=…)`."""
-    if len(bounds) not in (1, 2):
-        raise InputError(f"randint: expected high, or low and high, found {bounds}; the shape is size=(…)")
+    """Uniform integers from [low, high): `randint(high, size)` or `randint(low, high, size)`, the size being a tuple."""
+    if size is None and bounds and isinstance(bounds[-1], (tuple, list)):
+        *bounds, size = bounds  # type: ignore[assignment]
+    if len(bounds) not in (1, 2) or size is None:
+        raise InputError(
+            f"randint: expected high, or low and high, and then a shape such as (2, 3), found {tuple(bounds)}"
+        )
     low, high = (0, *bounds) if len(bounds) == 1 else bounds
     if low >= high:
         raise InputError(f"randint: expected low < high, found low={low} and high={high}")

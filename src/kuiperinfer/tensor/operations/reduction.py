@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -93,11 +93,18 @@ def _variance(input: Tensor, *, dim: Any, keepdim: bool, correction: float) -> A
 _VARIANCE = Composite("var", _variance)
 
 
+class Extremes(NamedTuple):
+    """The largest or smallest elements along a dimension, and where they stand."""
+
+    values: Tensor
+    indices: Tensor
+
+
 def extreme(largest: bool, input: Tensor, dim: Any, keepdim: bool) -> Any:
     """The largest or smallest element of all; along one dimension the pair of these and their indices."""
     if dim is None:
         return apply(AMAX if largest else AMIN, input, dim=None, keepdim=False)
-    return apply(_MAX if largest else _MIN, input, dim=dim, keepdim=keepdim)
+    return Extremes(*apply(_MAX if largest else _MIN, input, dim=dim, keepdim=keepdim))
 
 
 def _extreme(find: Any) -> Any:

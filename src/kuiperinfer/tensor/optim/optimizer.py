@@ -82,11 +82,13 @@ class Optimizer:
                         state = self.state.setdefault(parameter, {})
                         self.advance(parameter, parameter.grad, state, group)
 
-    def zero_grad(self) -> None:
-        """Forgets the gradients of all parameters."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients of all parameters, or sets them to zero."""
+        for parameter in self._tensors():
+            if set_to_none:
                 parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.zero_()
 
     # --------------------------------------------------------------------------------------- state
 
