@@ -139,6 +139,14 @@ def test_the_module_is_left_as_it_was(reference: Any) -> None:
         np.testing.assert_allclose(model(torch.ones(1, 3, 8, 8)), net.eval()(torch.ones(1, 3, 8, 8)), atol=1e-5)
 
 
+def test_inputs_that_a_network_writes_over(reference: Any) -> None:
+    x = torch.tensor([[1.0, -2.0]])
+    net = nn.Sequential(nn.ReLU(inplace=True), module(lambda x: x.add_(1)))
+    model = kuiperinfer.from_torch(net.eval(), x, verify=True)
+    assert x.tolist() == [[1.0, -2.0]]
+    assert model(x).tolist() == [[2.0, 1.0]]
+
+
 def test_training_mode_is_no_matter_where_nothing_depends_on_it() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -153,13 +161,14 @@ def test_training_mode_is_no_matter_where_nothing_depends_on_it() -> None:
         (nn.ReLU(), "1x3", "expected a tensor, or a tuple of them, found str"),
         (nn.ReLU(), (1, 3, 8, 8), "found int; for a picture that would be torch.rand(1, 3, 224, 224)"),
         (nn.ReLU(), {"x": X}, "found dict"),
+        (nn.ReLU(), None, "found NoneType"),
         (nn.Linear(4, 2), X, "cannot take these example inputs (shapes (2, 3)): RuntimeError: "),
         (nn.Linear(4, 2), (), "cannot take these example inputs (shapes none): TypeError"),
         (nn.ReLU().to("meta"), X, ""),
         (nn.Linear(3, 2, device="meta"), X, "'weight' is on the device 'meta': bring the network to the CPU"),
         (module(lambda x: "text"), X, "the network gives str; the format has tensors"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_cannot_be_traced(net: Any, examples: Any, complaint: str) -> None:
     if not complaint:  # a module without weights is on no device

@@ -77,7 +77,9 @@ def from_torch(
     `UnsupportedOperatorError` where the result has operators that nobody registered.
     """
     check_module(module)
-    sets = [as_examples(given) for given in (example_inputs, example_inputs2) if given is not None]
+    sets = [as_examples(example_inputs)]
+    if example_inputs2 is not None:
+        sets.append(as_examples(example_inputs2))
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
     name = type(module).__name__
     with tempfile.TemporaryDirectory(prefix="kuiperinfer-") as folder, evaluation_mode(module) as training:

@@ -44,6 +44,11 @@ def map_nested(function: Callable[[Any], Any], value: Any) -> Any:
     return type(value)(*mapped) if hasattr(value, "_fields") else type(value)(mapped)
 
 
+def copies_of(examples: tuple[Any, ...]) -> Any:
+    """The same in memory of its own: networks may write over their inputs, as `nn.ReLU(inplace=True)` does."""
+    return map_nested(lambda tensor: tensor.detach().clone(), examples)
+
+
 def flat(examples: Sequence[Any]) -> list[Any]:
     """All tensors of nested examples, in the order in which the converter counts them as inputs."""
     return [leaf for one in examples for leaf in (flat(one) if isinstance(one, (list, tuple)) else [one])]
@@ -84,7 +89,7 @@ def run_module(module: Any, examples: tuple[Any, ...]) -> list[Array]:
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in flat(examples)) or "none"
     try:
         with torch.no_grad():
-            outputs = module(*examples)
+            outputs = module(*copies_of(examples))
     except Exception as error:  # the user's code, on the user's examples
         raise InputError(
             f"the network cannot take these example inputs (shapes {shapes}): {type(error).__name__}: {error}"
@@ -137,7 +142,7 @@ def save_trace(module: Any, examples: tuple[Any, ...], path: Path) -> None:
             if isinstance(module, torch.jit.ScriptModule):
                 scripted: Any = torch.jit.freeze(module)
             else:
-                scripted = torch.jit.trace(_as_part(module), examples, check_trace=False, strict=False)
+                scripted = torch.jit.trace(_as_part(module), copies_of(examples), check_trace=False, strict=False)
             scripted.save(str(path))
     except Exception as error:  # torch raises about everything that it cannot trace
         first = str(error).strip().splitlines()
