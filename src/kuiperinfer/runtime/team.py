@@ -18,6 +18,7 @@ import os
 import platform
 import sys
 import threading
+import time
 
 import numpy as np
 
@@ -38,7 +39,8 @@ _WAITING, _SLEEPING, _CLAIMED, _RUNNING, _LEFT, _QUIT = 1, 2, 3, 4, 5, 6
 # Progress, for each step of the job: a cache line with the number of tasks done, one a member with those claimed of its range.
 _LINE = 64
 _HELPED = 3  # how many other members' ranges a member looks through
-_PATIENCE = 4096  # how often a run looks whether a member has come back from the run before, until it does without
+_LOOKS = 4096  # how often native code looks whether a member has come back from the run before, about 0.1 ms
+_PATIENCE = 0.25  # of the time that the run before took: how long a run waits for such a member before it does without
 _MOST_MEMBERS = 256
 
 _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
@@ -301,6 +303,7 @@ class Team:
         self._jobs = self._slots[:, _JOB : _JOB + 48].view(np.int64)
         self._progress = aligned_empty((0,), np.uint8, lasting=True)
         self._last_job: tuple[Array, Array] | None = None
+        self._last_seconds = 0.0
         self._late: list[tuple[Array, Array]] = []  # what members that are not back from their last run may look at
 
     def run(self, table: Array, first: int, last: int, scratch_floats: int, threads: int = 1) -> None:
@@ -326,7 +329,9 @@ class Team:
                 self._jobs[member] = job
                 self._jobs[member, 3] += share * member
                 self._move(self._slot(member), _RUNNING, 0)
+            start = time.perf_counter()
             self._run_member(*job[:5], 0, members)
+            self._last_seconds = time.perf_counter() - start
         finally:
             self._lock.release()
 
@@ -338,8 +343,12 @@ class Team:
 
         One that the system has put aside during the run before does not take part; what it may still look at is kept for it.
         """
+        until = 0.0
         for member in range(1, threads):
-            state = self._move(self._slot(member), _CLAIMED, _PATIENCE)
+            state = self._move(self._slot(member), _CLAIMED, _LOOKS)
+            while state == _RUNNING and time.perf_counter() < (until := until or self._deadline()):
+                time.sleep(0)
+                state = self._move(self._slot(member), _CLAIMED, _LOOKS)
             if state in (_WAITING, _SLEEPING, _CLAIMED):
                 continue
             if state == _RUNNING:
@@ -358,6 +367,9 @@ class Team:
             self._threads[member] = thread
         self._late.clear()
         return threads
+
+    def _deadline(self) -> float:
+        return time.perf_counter() + _PATIENCE * self._last_seconds
 
     def _scratch(self, nbytes: int) -> Array:
         """Scratch memory for all members, kept by the calling thread."""
