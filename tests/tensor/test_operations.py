@@ -12,6 +12,7 @@ import torch
 from kuiperinfer import tensor as kt
 from kuiperinfer.dtypes import bf16, f16, f32, f64, i64
 from kuiperinfer.errors import DTypeError, InputError, KuiperError, ShapeError
+from kuiperinfer.tensor import functional as F
 from kuiperinfer.tensor.operation import apply
 from kuiperinfer.tensor.operations.layer import LayerOperation
 
@@ -239,6 +240,15 @@ def test_empty_tensors() -> None:
     assert np.isnan(a.mean().item())
     with pytest.raises(ShapeError, match="no elements"):
         a.amax()
+    for dim in (0, 1, None):
+        product = a.prod(dim)
+        product.backward(kt.ones(*product.shape))
+    for features, outputs in ((0, 2), (3, 0)):
+        rows, weight = kt.zeros(4, features, requires_grad=True), kt.zeros(outputs, features, requires_grad=True)
+        result = F.linear(rows, weight)
+        result.backward(kt.ones(*result.shape))
+        assert rows.grad is not None and rows.grad.tolist() == [[0] * features] * 4
+        assert weight.grad is not None and weight.grad.shape == (outputs, features)
 
 
 def test_what_is_refused() -> None:

@@ -139,7 +139,8 @@ class Prod(_Accumulation):
         """For each element the product of all others, which a division would not give where there are zeros."""
         axes = self.axes(input.ndim)
         last = np.moveaxis(input, axes, range(-len(axes), 0)) if axes else input[..., None]
-        rows = last.reshape(*last.shape[: last.ndim - max(len(axes), 1)], -1)
+        kept = last.ndim - max(len(axes), 1)
+        rows = last.reshape(*last.shape[:kept], math.prod(last.shape[kept:]))
         one = np.ones_like(rows[..., :1])
         before = np.cumprod(np.concatenate([one, rows[..., :-1]], -1), -1)
         after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], -1), -1)[..., ::-1]

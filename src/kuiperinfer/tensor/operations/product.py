@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +65,11 @@ def _linear_gradient(context: Context, gradient: Array) -> Sequence[Array | None
     input, weight = context.arrays
     if weight.ndim == 1 or gradient.dtype not in _BLAS:
         return _derivative("F.linear", context, gradient)
-    flat = gradient.reshape(-1, len(weight))
+    rows = math.prod(input.shape[:-1])
+    flat = gradient.reshape(rows, len(weight))
     return [
         _multiply(flat, weight).reshape(input.shape) if context.needs[0] else None,
-        _multiply(flat.T, input.reshape(-1, input.shape[-1])) if context.needs[1] else None,
+        _multiply(flat.T, input.reshape(rows, input.shape[-1])) if context.needs[1] else None,
     ]
 
 
