@@ -224,6 +224,25 @@ def test_results_over_operands(
         np.testing.assert_allclose(memory, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("compiled_from", [1, 1 << 60])
+@pytest.mark.parametrize(
+    "part",
+    [np.s_[:149, :199], np.s_[::2, ::-1], np.s_[::-1, 1::3], np.s_[::-2, :], np.s_[:, 5]],
+)
+def test_over_itself_in_memory_with_gaps(monkeypatch: pytest.MonkeyPatch, compiled_from: int, part: Any) -> None:
+    """What is calculated elsewhere first lies there with the same gaps, and what lies in these is left alone."""
+    monkeypatch.setattr(module, "COMPILED_FROM", compiled_from)
+    memory = numbers((150, 200))
+    expected = memory.copy()
+    backwards = (slice(None, None, -1),) * memory[part].ndim
+    expected[part] += memory[part][backwards]
+    loop("add(@0,@1)")([memory[part][backwards], memory[part]], [memory[part]])
+    np.testing.assert_array_equal(memory, expected)
+    elsewhere = module._with_strides_of(memory[part])
+    assert elsewhere.strides == memory[part].strides and elsewhere.shape == memory[part].shape
+    assert not np.may_share_memory(elsewhere, memory)
+
+
 def test_transposed_onto_itself() -> None:
     memory = numbers((150, 150))
     before = memory.copy()

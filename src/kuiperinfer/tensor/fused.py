@@ -245,10 +245,16 @@ class _Hazards:
 
 
 def _elsewhere(way: _Way, operands: Sequence[Value], outputs: Sequence[Array]) -> None:
-    fresh = [np.empty_like(output) for output in outputs]
+    fresh = [_with_strides_of(output) for output in outputs]
     way(operands, fresh)
     for output, values in zip(outputs, fresh, strict=True):
         output[...] = values
+
+
+def _with_strides_of(array: Array) -> Array:
+    """Memory of its own in the form of an array: a way counts on the strides that it was made for."""
+    low, high = _reach(array)
+    return np.ndarray(array.shape, array.dtype, np.empty(high - low, np.uint8), -low, array.strides)
 
 
 # ------------------------------------------------------------------------------------------- ways to evaluate
