@@ -66,6 +66,30 @@ def test_through_json_and_bytes_and_back(data: st.DataObject, dtype: DType) -> N
     assert to_bytes(again) == array
 
 
+@pytest.mark.parametrize(
+    ("number", "dtype", "expected"),
+    [  # a little more or less than the middle of two elements, which is lost where it becomes float32 first
+        (1 + 2**-11 + 2**-40, dtypes.f16, 1 + 2**-10),
+        (1 + 2**-11, dtypes.f16, 1),
+        (-1 - 3 * 2**-11 + 2**-40, dtypes.f16, -1 - 2**-10),
+        (2**-25 + 2**-60, dtypes.f16, 2**-24),
+        (65519.99999999, dtypes.f16, 65504),
+        (1 + 2**-8 + 2**-40, dtypes.bf16, 1 + 2**-7),
+        (1 + 3 * 2**-8 - 2**-40, dtypes.bf16, 1 + 2**-7),
+        (-(2**-134) - 2**-180, dtypes.bf16, -(2**-133)),
+        (3.4028235e38, dtypes.f32, float(np.finfo(np.float32).max)),  # as it is commonly written, a little too large
+    ],
+)
+def test_numbers_are_rounded_once(number: float, dtype: DType, expected: float) -> None:
+    assert float(dtypes.widen(from_json([number], (1,), dtype))[0]) == expected
+
+
+@given(st.lists(st.floats(-65519.0, 65519.0), min_size=1, max_size=20))
+def test_half_numbers_are_rounded_as_numpy_rounds_them(numbers: list[float]) -> None:
+    found = from_json(numbers, (len(numbers),), dtypes.f16)
+    assert found.tobytes() == np.array(numbers, np.float16).tobytes()
+
+
 def test_nested_and_flat_lists() -> None:
     for data in ([[1, 2, 3], [4, 5, 6]], [1, 2, 3, 4, 5, 6]):
         assert from_json(data, (2, 3), dtypes.f32).tolist() == [[1, 2, 3], [4, 5, 6]]
@@ -93,6 +117,9 @@ def test_nested_and_flat_lists() -> None:
         ([10**30, 1], dtypes.i64, "expected whole numbers"),
         ([1e39, 1], dtypes.f32, "do not fit FP32"),
         ([70000, 1], dtypes.f16, "do not fit FP16"),
+        ([65520, 1], dtypes.f16, "do not fit FP16"),
+        ([3.4028236e38, 1], dtypes.f32, "do not fit FP32"),
+        ([1e300, 1], dtypes.bf16, "do not fit BF16"),
         ([1], dtypes.f32, r"expected 2 elements for shape \[2\], found \[1\]"),
         ([1, 2, 3], dtypes.f32, r"expected 2 elements for shape \[2\], found \[3\]"),
         ([[1, 2]], dtypes.f32, r"expected 2 elements for shape \[2\], found \[1, 2\]"),

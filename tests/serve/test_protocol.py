@@ -249,7 +249,7 @@ def test_errors(client: Any) -> None:
         (lambda: infer("x", np.zeros((3,), np.float32), "FP32"), "400", r"expected shape \[-1, 3\].*found \[3\]"),
         (lambda: infer("x", x.astype(np.float64), "FP64"), "400", "expected datatype FP32, found FP64"),
         (lambda: infer("x", np.array([["a", "b", "c"]], object), "BYTES"), "400", "datatype BYTES is not supported"),
-        (lambda: infer("x", x, "FP32", outputs=[http.InferRequestedOutput("z")]), "400", "outputs: the model's are y"),
+        (lambda: infer("x", x, "FP32", outputs=[http.InferRequestedOutput("z")]), "400", "the outputs are y"),
         (
             lambda: infer("x", x, "FP32", outputs=[http.InferRequestedOutput("y", class_count=2)]),
             "400",

@@ -94,7 +94,7 @@ def from_json(data: Any, shape: Sequence[int], dtype: DType) -> Array:
         )
     if found.size:
         _check_range(found, dtype)
-    return dtypes.narrow(found.astype(dtype.compute), dtype).reshape(shape)
+    return _converted(found, dtype).reshape(shape)
 
 
 def _check_range(found: Array, dtype: DType) -> None:
@@ -104,11 +104,25 @@ def _check_range(found: Array, dtype: DType) -> None:
     if dtype.kind == "int":
         limits = np.iinfo(dtype.storage)
         fits = limits.min <= int(least) and int(most) <= limits.max
-    else:
-        largest = dtypes.largest_finite(dtype)
-        fits = -largest <= float(least) and float(most) <= largest
+    else:  # 3.4028235e38 is how the largest number of FP32 is written, and a little more than it
+        fits = bool(np.isfinite(dtypes.widen(_converted(np.array([least, most]), dtype))).all())
     if not fits:
         raise bad_request(f"data: values from {least} to {most} do not fit {datatype_name(dtype)}")
+
+
+def _converted(found: Array, dtype: DType) -> Array:
+    """JSON numbers as elements of `dtype`, each rounded once to nearest even."""
+    with np.errstate(over="ignore"):
+        if dtype in (dtypes.f16, dtypes.bf16):
+            return dtypes.narrow(_to_odd_float32(found.astype(np.float64)), dtype)
+        return found.astype(dtype.storage)
+
+
+def _to_odd_float32(wide: Array) -> Array:
+    """Float64 as float32, rounded to odd: rounding it again, to fewer bits, then gives what rounding once would have given."""
+    near = wide.astype(np.float32)
+    other = np.nextafter(near, np.where(wide > near, np.float32(np.inf), np.float32(-np.inf)))
+    return np.where((near != wide) & (near.view(np.uint32) & 1 == 0), other, near)
 
 
 def to_json(array: Array, name: str) -> Array:

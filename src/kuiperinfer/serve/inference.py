@@ -186,8 +186,9 @@ def _parse_outputs(found: Any, model: ServedModel, binary: bool) -> dict[str, bo
         output = _mapping(tensor, "outputs")
         name, parameters = output.get("name"), _mapping(output.get("parameters", {}), "parameters")
         if not isinstance(name, str) or name not in names:
+            shown = repr(name) if len(repr(name)) <= 80 else f"{repr(name)[:77]}…"
             near = did_you_mean(name[:80], names) if isinstance(name, str) else ""
-            raise bad_request(f"outputs: the model's are {', '.join(names)}{near}")
+            raise bad_request(f"there is no output {shown}; the outputs are {', '.join(names)}{near}")
         if "classification" in parameters:
             raise bad_request("outputs: the classification extension is not supported; ask for the numbers")
         if any(key.startswith("shared_memory") for key in parameters):
