@@ -89,8 +89,8 @@ BAD: list[tuple[str, Any, int, str]] = [
     ("timeout", {**GOOD, "parameters": {"timeout": -1}}, 400, "timeout: expected a number of microseconds"),
     ("id", {**GOOD, "id": 5}, 400, "id: expected a text"),
     ("outputs", {**GOOD, "outputs": 5}, 400, "outputs: expected a list"),
-    ("output", {**GOOD, "outputs": [{"name": "yy"}]}, 400, "outputs: the model's are y"),
-    ("output's name", {**GOOD, "outputs": [{"name": 5}]}, 400, "outputs: the model's are y"),
+    ("output", {**GOOD, "outputs": [{"name": "yy"}]}, 400, "the outputs are y"),
+    ("output's name", {**GOOD, "outputs": [{"name": 5}]}, 400, "the outputs are y"),
 ]
 
 
@@ -291,6 +291,46 @@ def test_broken_http(impatient: Running, request_text: str) -> None:
             status = 400  # closed without a word
         assert status < 500
     is_well(running)
+
+
+@pytest.mark.parametrize(
+    ("head", "endless"),
+    [
+        ("GET /", "a"),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\nX: ", "y"),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\n", "X: y\r\n"),
+        ("POST {infer} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n", "X: y\r\n"),
+        ("POST {infer} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;", "e"),
+    ],
+)
+def test_heads_without_end(start: Start, head: str, endless: str) -> None:
+    running = start({"rows": models.ROWS}, limits=Limits(head_seconds=60.0, body_seconds=60.0))
+    piece = (endless * 20_000).encode()
+    with running.connect() as connection:
+        connection.socket.sendall(head.format(infer=INFER).encode())
+        with pytest.raises(ConnectionError):
+            connection.socket.sendall(piece * 500)  # more than what fits into the buffers on the way
+    is_well(running)
+
+
+def test_what_is_no_request_is_answered_as_errors_are(impatient: Running) -> None:
+    for text, status in (("nonsense\r\n\r\n", 400), ("GET / HTTP/1.1\r\nX: " + "y" * 70_000, 431)):
+        with impatient.connect() as connection:
+            connection.socket.sendall(text.encode())
+            found, headers, content = connection.answer()
+            assert (found, headers["connection"], headers["x-content-type-options"]) == (status, "close", "nosniff")
+            assert list(content) == ["error"]
+            assert connection.is_closed()
+
+
+def test_small_chunks_are_no_head(start: Start) -> None:
+    running = start({"rows": models.ROWS}, limits=Limits(head_bytes=1000))
+    body = json.dumps(GOOD).encode() + b" " * 2000
+    chunks = b"".join(b"1;extension\r\n%c\r\n" % byte for byte in body)
+    head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with running.connect() as connection:
+        connection.socket.sendall(head.encode() + chunks + b"0\r\n\r\n")
+        assert connection.answer()[0] == 200
 
 
 # ------------------------------------------------------------------------------------------- very many

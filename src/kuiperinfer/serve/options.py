@@ -12,6 +12,7 @@ from ..runtime.team import allowed_cpus, default_threads
 class Limits:
     """What one request, and all of them together, may take; a request is data from a stranger."""
 
+    head_bytes: int = 64 << 10  # of a request line and headers, or of what else frames a body
     body_bytes: int = 64 << 20
     json_bytes: int = 8 << 20  # of a body; larger tensors are sent in the binary form
     elements: int = 1 << 24  # of one tensor

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
@@ -19,8 +20,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..errors import InputError
 from .app import make_app
-from .guard import names_of
+from .guard import SECURITY_HEADERS, names_of, refusal_answer
 from .options import Limits
+from .refusals import Refusal
 from .service import Service
 
 _BACKLOG = 512
@@ -33,8 +35,8 @@ _LAST_CONNECTIONS_SECONDS = 0.1  # for connections that the system has taken but
 class _Connection(HttpToolsProtocol):
     """A connection whose client has to come to the point, and to take what it asked for.
 
-    The head of a request has `limits.head_seconds` to arrive; a client that takes nothing of its answer for `body_seconds` is
-    cut off, lest what it does not take fills the memory.
+    The head of a request has `limits.head_seconds` to arrive, and may have `limits.head_bytes`; a client that takes nothing of
+    its answer for `body_seconds` is cut off, lest what it does not take fills the memory.
     """
 
     limits = Limits()
@@ -43,14 +45,29 @@ class _Connection(HttpToolsProtocol):
         super().connection_made(transport)
         transport.max_size = _READ_BYTES
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._head_bytes = 0  # received since the last piece of a body, or the last request's end
         self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
     def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
         super().data_received(data)
-        if self._is_answering():
+        if self._head_bytes > self.limits.head_bytes and not self.transport.is_closing():
+            self._refuse(Refusal(431, f"the head of a request may have {self.limits.head_bytes:,} bytes"))
+        elif self._is_answering():
             self._stop_timer("head")
         elif "head" not in self._timers:
             self._start_timer("head", self.limits.head_seconds, self._on_late_head)
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._head_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Refusal(400, "this is no valid HTTP request"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -64,6 +81,14 @@ class _Connection(HttpToolsProtocol):
         for name in list(self._timers):
             self._stop_timer(name)
         super().connection_lost(exc)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """An answer to what is no request, after which there is no knowing where the next one would begin."""
+        status, headers, body = refusal_answer(refusal)
+        headers = {**SECURITY_HEADERS, **headers, "content-length": str(len(body)), "connection": "close"}
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {headers[name]}" for name in headers)]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self.transport.close()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
