@@ -36,7 +36,9 @@ class SettingValues:
     target: str = "host"  # what code is made for: host, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
     cache: bool = True  # keep object code on disk
     cache_dir: str = ""  # where; empty for the user's cache directory
-    memory_cache: int = min(256 << 20, _physical_memory() // 16)  # bytes of freed memory kept; read when the process starts
+    memory_cache: int = min(
+        256 << 20, _physical_memory() // 16
+    )  # bytes of freed memory kept; read when the process starts
     compile_processes: int = 0  # that compile when there is much to do; 0: as many as CPUs, 1: this process alone
     threads: int = 0  # 0: as many as the process may use
     precision: str = "fast"  # "exact" turns Winograd off

@@ -105,7 +105,9 @@ class Allocator:
         self._lock = threading.Lock()
         self._leases: dict[int, _Lease] = {}
         self._dead: deque[_Lease] = deque()
-        self._cache: dict[int, list[Memory]] = {}  # by size; in each list the block that was freed last stands at the end
+        self._cache: dict[
+            int, list[Memory]
+        ] = {}  # by size; in each list the block that was freed last stands at the end
         self._allocated = self._deallocated = self._lasting = self._peak = self._cached = 0
         self._allocations = self._deallocations = self._hits = self._serial = self._returns = 0
         self._fail_at = 0
