@@ -256,6 +256,15 @@ def test_pooling_with_indices() -> None:
     assert not indices.requires_grad
 
 
+def test_windows_within_the_padding_alone_give_no_gradient() -> None:
+    """There is no element to give it to; PyTorch names a place outside of the plane."""
+    x = kt.ones(2, 3, 1, 4, dtype=f64, requires_grad=True)
+    pooled = F.max_pool2d(x, (2, 3), (1, 2), (1, 0), (2, 1), True)
+    assert pooled.tolist() == np.full((2, 3, 1, 2), -np.inf).tolist()
+    pooled.sum().backward()
+    assert x.grad is not None and not x.grad.array.any()
+
+
 def test_pooling_never_takes_padding() -> None:
     assert F.max_pool2d(kt.full((1, 1, 2, 2), -3.0), 3, 1, 1).tolist() == [[[[-3, -3], [-3, -3]]]]
 
