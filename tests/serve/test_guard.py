@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kuiperinfer.serve import Limits
 from kuiperinfer.serve.guard import names_of
 from tests.serve import models
 from tests.serve.conftest import Running, wait_until
@@ -47,14 +48,29 @@ def test_a_token(start: Start) -> None:
             {"Authorization": "Basic open sesame"},
             {"Authorization": ""},
         ):
-            status, _, content = running.ask("GET", path, **headers)
-            assert status == 401
+            status, answered, content = running.ask("GET", path, **headers)
+            assert (status, answered["www-authenticate"]) == (401, "Bearer")
             assert "Authorization: Bearer" in content["error"]
         assert running.ask("GET", path, Authorization="Bearer open sesame")[0] == (404 if path == "/nowhere" else 200)
     for path in ("/", "/page/page.js", "/v2/health/live", "/v2/health/ready"):  # for browsers and probes
         assert running.ask("GET", path)[0] == 200
     assert running.ask("POST", "/pictures/rows", b"x")[0] == 401
     assert running.ask("POST", "/v2/models/rows/infer", {})[0] == 401
+
+
+def test_too_many_connections(start: Start) -> None:
+    running = start({"rows": models.ROWS}, limits=Limits(connections=2))
+    with running.connect() as one, running.connect():
+        wait_until(lambda: len(running.connections) == 2)
+        assert one.ask("GET", "/v2")[0] == 200
+        with running.connect() as three:
+            status, headers, content = three.ask("GET", "/v2")
+            assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+            assert content == {"error": "there are too many connections"}
+        wait_until(lambda: len(running.connections) == 2)
+        assert running.ask("GET", "/v2/health/live")[0] == 200  # or the server would be taken for dead
+        wait_until(lambda: len(running.connections) == 2)
+        assert one.ask("GET", "/v2")[0] == 200
 
 
 def test_pages_from_elsewhere(start: Start) -> None:

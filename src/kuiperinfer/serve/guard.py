@@ -35,6 +35,8 @@ def refusal_answer(refusal: Refusal) -> tuple[int, dict[str, str], bytes]:
     headers = {"content-type": "application/json"}
     if refusal.retry_after is not None:
         headers["retry-after"] = str(max(1, round(refusal.retry_after)))
+    if refusal.status == 401:
+        headers["www-authenticate"] = "Bearer"
     return refusal.status, headers, orjson.dumps({"error": str(refusal)})
 
 
@@ -55,7 +57,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
-                if self.service.draining:
+                if self.service.draining or self.service.crowded():
                     headers["connection"] = "close"
             await send(message)
 
@@ -75,8 +77,11 @@ class Guard:
             raise Refusal(421, f"this server is not called '{host[:80]}'; it answers to {', '.join(hosts)}")
         if origin is not None and origin.partition("://")[2] != host:
             raise Refusal(403, "requests of pages from elsewhere are not answered")
-        if self.service.draining and not path.startswith("/v2/health/"):
-            raise shutting_down()
+        if not path.startswith("/v2/health/"):  # probes are answered in any case
+            if self.service.draining:
+                raise shutting_down()
+            if self.service.crowded():
+                raise Refusal(503, "there are too many connections", retry_after=1)
         token = self.service.options.token
         if token and not (path == "/" or path.startswith(_OPEN[1:])):
             scheme, _, given = headers.get("authorization", "").partition(" ")

@@ -133,11 +133,12 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 backlog=_BACKLOG,
-                limit_concurrency=limits.connections,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=max(1, round(limits.drain_seconds)),
             )
         )
+
+        service.crowded = lambda: len(self.server_state.connections) > limits.connections
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal starts the shutdown, the second ends the process."""
