@@ -127,7 +127,7 @@ def test_nothing_can_be_read(kuiper: Any, tmp_path: Path) -> None:
         (
             ["x.parquet", "-o", "out", "--job", "raw", "--model", "model.pnnx.param"],
             1,
-            "there is no column 'pnnx_input_0'",
+            "there is no column 'pnnx_input_0', only imige; each input of the model needs one, under its name",
         ),
         (["rows.npy", "-o", "."], 1, "and no manifest.json of a job"),
         (["rows.npy", "-o", "out", "--labels", "none.txt"], 1, "none.txt: no such file"),

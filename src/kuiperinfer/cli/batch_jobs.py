@@ -77,7 +77,7 @@ def _pictures(kind: str, options: TaskOptions, sources: Sequence[Source]) -> Mad
     from ..vision import load_job
     from ..vision.bundled import MODEL_FILES
 
-    _require_columns(sources, [options.column])
+    _require_columns(sources, [options.column], "--column names the one with pictures")
     path = model_file(options.model_path or MODEL_FILES[kind])
     job = load_job(path, kind, recipe=options.recipe())
     batch = options.batch or job.possible_batch(1)
@@ -99,7 +99,10 @@ def _raw(kind: str, options: TaskOptions, sources: Sequence[Source]) -> Made:
     preprocess = None
     if _has_pictures(sources, names, options.column):
         preprocess = _preprocess(predictor.model, path, options)
-    _require_columns(sources, [options.column] if preprocess else names)
+    if preprocess:
+        _require_columns(sources, [options.column], "--column names the one with pictures")
+    else:
+        _require_columns(sources, names, "each input of the model needs one, under its name")
     settings = {"model": _digest_of_model(path), "preprocessing": repr(preprocess), "column": options.column}
     return Made(RawTask(predictor, preprocess, options.column), predictor.batch, settings)
 
@@ -125,13 +128,13 @@ def _preprocess(model: Model, path: Path, options: TaskOptions) -> Preprocess:
     return preprocess_for(model.inputs[0].shape, **recipe.given(*names) if names else {})
 
 
-def _require_columns(sources: Sequence[Source], names: Sequence[str]) -> None:
+def _require_columns(sources: Sequence[Source], names: Sequence[str], advice: str) -> None:
     for source in sources:
         for name in names:
             if source.kind == "table" and name not in source.columns:
                 raise InputError(
                     f"{source.path}: there is no column '{name}', only {', '.join(source.columns) or 'none'}"
-                    f"{did_you_mean(name, source.columns)}; --column names the one with pictures"
+                    f"{did_you_mean(name, source.columns)}; {advice}"
                 )
 
 
