@@ -15,7 +15,10 @@ async function ask(address, options = {}) {
     throw new Error("The server does not answer.");
   }
   const content = await response.json().catch(() => ({}));
-  if (response.status === 401) document.getElementById("token-form").hidden = false;
+  if (response.status === 401) // a file that is dropped beside a zone must not take the page away
+for (const what of ["dragover", "drop"]) window.addEventListener(what, (event) => event.preventDefault());
+
+document.getElementById("token-form").hidden = false;
   if (!response.ok) throw new Error(content.error || `The server answered with status ${response.status}.`);
   return content;
 }
@@ -110,6 +113,11 @@ function preparePictures(card, model) {
   });
 }
 
+function isDark(colour) { // "#rrggbb", by the weights of ITU-R BT.601
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
+}
+
 function showMessage(card, text) {
   const message = card.querySelector(".message");
   message.textContent = text;
@@ -179,7 +187,7 @@ async function draw(canvas, answer) {
     pen.strokeRect(left, top, right - left, bottom - top);
     const text = `${box.label} ${(box.score * 100).toFixed(0)} %`;
     pen.fillRect(left, top, pen.measureText(text).width + 6 * unit, 16 * unit);
-    pen.fillStyle = "#000";
+    pen.fillStyle = isDark(box.colour) ? "#fff" : "#000";
     pen.fillText(text, left + 3 * unit, top + 2 * unit);
   }
 }
