@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..dtypes import Scalar
 from ..errors import DTypeError, InputError
 from . import autograd
-from .casting import as_dtype
+from .casting import as_dtype, is_number
 from .operand import OPERAND_TYPES, as_operand
 from .operation import Elementwise, apply, elementwise
 from .operations import joining, product, reduction
@@ -34,6 +34,46 @@ def _binary(function: str, swap: bool = False) -> Any:
             made.append(elementwise(function, 2))
         return apply(made[0], other, self) if swap else apply(made[0], self, other)
 
+    return method
+
+
+def _named(function: str) -> Any:
+    """The method beside an operator: what is no operand is an error, and no other class is asked."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        return elementwise_call(function, self, other)
+
+    method.__name__ = function
+    return method
+
+
+def _scaled(function: str) -> Any:
+    """As `_named`, with a number `alpha` that the second operand is multiplied by first."""
+
+    def method(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Any:
+        return elementwise_call(function, self, _times(other, alpha))
+
+    method.__name__ = function
+    return method
+
+
+def _times(operand: Any, alpha: Scalar) -> Any:
+    if alpha == 1:
+        return operand
+    return operand * alpha if is_number(operand) else elementwise_call("mul", operand, alpha)
+
+
+def _written(function: str) -> Any:
+    """The method beside an operator that writes in place."""
+    write = _in_place(function)
+
+    def method(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Any:
+        result = write(self, _times(other, alpha))
+        if result is NotImplemented:
+            raise DTypeError(f"'{function}_' takes tensors and numbers, found {other!r}")
+        return result
+
+    method.__name__ = f"{function}_"
     return method
 
 
@@ -179,11 +219,11 @@ class Arithmetic:
 
     # --------------------------------------------------------------------------------------- functions of two
 
-    add, sub, mul, div = _binary("add"), _binary("sub"), _binary("mul"), _binary("div")
-    eq, ne, lt, le, gt, ge = (_binary(name) for name in ("eq", "ne", "lt", "le", "gt", "ge"))
-    maximum, minimum, atan2, fmod = (_binary(name) for name in ("maximum", "minimum", "atan2", "fmod"))
-    remainder, floor_divide, logaddexp = (_binary(name) for name in ("remainder", "floor_divide", "logaddexp"))
-    add_, sub_, mul_, div_ = _in_place("add"), _in_place("sub"), _in_place("mul"), _in_place("div")
+    add, sub, mul, div = _scaled("add"), _scaled("sub"), _named("mul"), _named("div")
+    eq, ne, lt, le, gt, ge = (_named(name) for name in ("eq", "ne", "lt", "le", "gt", "ge"))
+    maximum, minimum, atan2, fmod = (_named(name) for name in ("maximum", "minimum", "atan2", "fmod"))
+    remainder, floor_divide, logaddexp = (_named(name) for name in ("remainder", "floor_divide", "logaddexp"))
+    add_, sub_, mul_, div_ = _written("add"), _written("sub"), _written("mul"), _written("div")
 
     def pow(self, exponent: Any) -> Any:
         """x ** exponent"""
@@ -217,7 +257,7 @@ class Arithmetic:
 
     def lerp(self, end: Any, weight: Any) -> Any:
         """x + weight * (end - x)"""
-        return self + weight * (end - self)
+        return self + elementwise_call("mul", weight, elementwise_call("sub", end, self))
 
     # --------------------------------------------------------------------------------------- reductions and products
 
@@ -275,6 +315,8 @@ class Arithmetic:
 
     def norm(self, p: float = 2, dim: Any = None, keepdim: bool = False) -> Any:
         """The p-norm: (sum |x| ** p) ** (1 / p), for infinity the largest magnitude."""
+        if not isinstance(p, (int, float)):
+            raise InputError(f"norm: expected a number, found p={p!r}")
         if math.isinf(p):
             return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
         if p == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -94,3 +95,8 @@ class CastMethods:
 def is_number(value: Any) -> builtins.bool:
     """Whether a value is one Python or NumPy number."""
     return isinstance(value, (builtins.bool, builtins.int, builtins.float, complex, np.generic))
+
+
+def is_real(value: Any) -> builtins.bool:
+    """Whether a value is one Python or NumPy number that is not complex."""
+    return isinstance(value, Real)

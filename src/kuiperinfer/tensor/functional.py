@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..dtypes import Scalar
 from ..errors import InputError
-from .casting import DTypeLike, as_dtype
+from .casting import DTypeLike, as_dtype, is_real
 from .operation import Composite, apply, elementwise
 from .operations import loss, normalization
 from .operations.layer import LayerOperation
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Size: TypeAlias = "int | Sequence[int]"
 
 
-def _sizes(value: Size) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
+def _sizes(value: Any) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 # ------------------------------------------------------------------------------------------- activations
@@ -261,7 +261,7 @@ def avg_pool2d(
 
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Any:
     """Averages of as many windows as asked for; None keeps a size. (N, C, H, W) -> (N, C, *output_size)"""
-    sizes = (output_size,) * 2 if isinstance(output_size, int) else output_size
+    sizes: Any = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * 2
     return apply(_ADAPTIVE_AVG_POOL, input, output_size=tuple(size or 0 for size in sizes))
 
 
@@ -270,7 +270,7 @@ _PAD = LayerOperation("F.pad")
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     """More elements before and after the last dimensions, the last one first; negative amounts take elements away."""
-    return apply(_PAD, input, pad=tuple(pad), mode=mode, value=value)
+    return apply(_PAD, input, pad=_sizes(pad), mode=mode, value=value)
 
 
 # ------------------------------------------------------------------------------------------- shapes and tables
@@ -353,8 +353,8 @@ _DROPOUT = Composite("dropout", _dropout)
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Any:
     """For training, elements are zeroed with probability `p` and the others scaled by 1 / (1 - p)."""
-    if not 0 <= p <= 1:
-        raise InputError(f"dropout: p={p}; expected a probability between 0 and 1")
+    if not is_real(p) or not 0 <= p <= 1:
+        raise InputError(f"dropout: p={p!r}; expected a probability between 0 and 1")
     return apply(_DROPOUT, input, p=p, training=training)
 
 

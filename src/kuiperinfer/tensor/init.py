@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dtypes import narrow
 from ..errors import InputError, ShapeError, did_you_mean
+from .casting import is_real
 from .random import default_generator
 from .tensor import Tensor
 
@@ -72,15 +73,17 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform between a and b."""
-    if not a <= b:
-        raise InputError(f"uniform_: expected a <= b, found a={a} and b={b}")
+    if not is_real(a) or not is_real(b) or not a <= b:
+        raise InputError(f"uniform_: expected a <= b, found a={a!r} and b={b!r}")
     return _fill(tensor, _generator(generator).uniform(a, b, tensor.shape))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal, with this mean and this standard deviation."""
-    if not std >= 0:
-        raise InputError(f"normal_: expected a standard deviation of at least 0, found {std}")
+    if not is_real(mean) or not is_real(std) or not std >= 0:
+        raise InputError(
+            f"normal_: expected a mean, and a standard deviation of at least 0, found {std!r} with mean {mean!r}"
+        )
     return _fill(tensor, _generator(generator).normal(mean, std, tensor.shape))
 
 

@@ -11,7 +11,7 @@ from ..dtypes import Array, DType, bf16, f16, f32, i64, narrow, to_real
 from ..errors import DTypeError, InputError
 from ..layers import creation as random_operators
 from ..memory.shape import Shape
-from .casting import DTypeLike, as_dtype
+from .casting import DTypeLike, as_dtype, is_real
 from .creation import size_of
 from .tensor import Tensor
 
@@ -20,12 +20,12 @@ class Generator(np.random.Generator):
     """A source of random numbers with a seed; any other NumPy generator will do where one of these is asked for."""
 
     def __init__(self, seed: int = 0) -> None:
-        super().__init__(np.random.PCG64(_checked(seed)))
+        super().__init__(np.random.PCG64(checked_seed(seed)))
         self._seed = seed
 
     def manual_seed(self, seed: int) -> Generator:
         """Begins anew, with another seed."""
-        self.bit_generator.state = np.random.PCG64(_checked(seed)).state
+        self.bit_generator.state = np.random.PCG64(checked_seed(seed)).state
         self._seed = seed
         return self
 
@@ -50,7 +50,8 @@ def _restore(seed: int, state: Any) -> Generator:
     return Generator(seed).set_state(state)
 
 
-def _checked(seed: int) -> int:
+def checked_seed(seed: int) -> int:
+    """A seed as it is; `InputError` for what is none."""
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"a seed is an integer of at least 0, found {seed!r}")
     return int(seed)
@@ -68,7 +69,7 @@ def default_generator() -> Generator:
 def manual_seed(seed: int) -> Generator:
     """Sets the seed of the default generator, and of the random operators of models."""
     with _lock:
-        random_operators.manual_seed(_checked(seed))
+        random_operators.manual_seed(checked_seed(seed))
         return _default.manual_seed(seed)
 
 
@@ -98,8 +99,8 @@ def normal(
     mean: float, std: float, size: Any, dtype: DTypeLike = f32, generator: np.random.Generator | None = None
 ) -> Tensor:
     """Numbers of a normal distribution with this mean and standard deviation."""
-    if not std >= 0:
-        raise InputError(f"normal: expected a standard deviation of at least 0, found {std}")
+    if not is_real(mean) or not is_real(std) or not std >= 0:
+        raise InputError(f"normal: expected a mean and a standard deviation of at least 0, found {mean!r} and {std!r}")
     return _drawn(lambda *drawing: _normal(*drawing) * std + mean, size_of((size,)), dtype, generator, False)
 
 
@@ -118,6 +119,8 @@ def randint(
             f"randint: expected high, or low and high, and then a shape such as (2, 3), found {tuple(bounds)}"
         )
     low, high = (0, *bounds) if len(bounds) == 1 else bounds
+    if not all(isinstance(bound, (int, np.integer)) for bound in (low, high)):
+        raise InputError(f"randint: expected integers, found low={low!r} and high={high!r}")
     if low >= high:
         raise InputError(f"randint: expected low < high, found low={low} and high={high}")
     target, shape = as_dtype(dtype), size_of((size,))
@@ -132,8 +135,8 @@ def randint(
 
 def randperm(n: int, dtype: DTypeLike = i64, generator: np.random.Generator | None = None) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
-    if n < 0:
-        raise InputError(f"randperm: expected a count of at least 0, found {n}")
+    if not isinstance(n, (int, np.integer)) or n < 0:
+        raise InputError(f"randperm: expected a count of at least 0, found {n!r}")
     return Tensor((generator or _default).permutation(n), dtype)
 
 

@@ -59,12 +59,15 @@ class ViewMethods:
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Pieces of `split_size` positions along a dimension (the last may be smaller), or of the sizes in a list."""
         size = self._size(dim, "split")
+        lengths: list[Any]
         if isinstance(split_size, int):
             if split_size < 1:
                 raise InputError(f"split: expected pieces of at least 1 position, found {split_size}")
             lengths = [min(split_size, size - start) for start in range(0, size, split_size)] or [0]
         else:
-            lengths = list(split_size)
+            lengths = list(split_size) if isinstance(split_size, (tuple, list)) else [split_size]
+            if not all(isinstance(length, int) for length in lengths):
+                raise InputError(f"split: expected a size or a list of sizes, found {split_size!r}")
             if sum(lengths) != size or any(length < 0 for length in lengths):
                 raise ShapeError(f"split: pieces of {lengths} positions do not add up to the {size} of dimension {dim}")
         starts = [sum(lengths[:piece]) for piece in range(len(lengths))]
@@ -72,8 +75,8 @@ class ViewMethods:
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """At most `chunks` pieces of equal size along a dimension; the last may be smaller."""
-        if chunks < 1:
-            raise InputError(f"chunk: expected at least 1 chunk, found {chunks}")
+        if not isinstance(chunks, int) or chunks < 1:
+            raise InputError(f"chunk: expected at least 1 chunk, found {chunks!r}")
         size = self._size(dim, "chunk")
         return self.split(-(-size // chunks), dim) if size else self.split([0] * chunks, dim)
 

@@ -45,6 +45,15 @@ def overlaps_itself(geometry: Geometry) -> bool:
     )
 
 
+def _integer(value: Any, what: str) -> int:
+    if type(value) is int:
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputError(f"{what} is an integer, found {value!r}") from None
+
+
 def _replace(values: tuple[int, ...], dim: int, *new: int) -> tuple[int, ...]:
     return (*values[:dim], *new, *values[dim + 1 :])
 
@@ -66,6 +75,7 @@ def select(geometry: Geometry, dim: int, index: int) -> Geometry:
         raise ShapeError("a tensor without dimensions has nothing to select from; use item()")
     dim = shape.dimension(dim)
     size = shape[dim]
+    index = _integer(index, "select: an index")
     if not -size <= index < size:
         raise InputError(f"index {index} is out of range for dimension {dim} of size {size} in shape {shape}")
     return Geometry(
@@ -164,6 +174,7 @@ def diagonal(geometry: Geometry, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     """The elements whose index in `dim2` is `offset` more than in `dim1`, as a new last dimension."""
     shape, strides, start = geometry
     first, second = shape.dimension(dim1), shape.dimension(dim2)
+    offset = _integer(offset, "diagonal: an offset")
     if first == second:
         raise ShapeError(f"diagonal: dim1 and dim2 are both {first}; expected two dimensions")
     count = min(shape[first], shape[second] - offset) if offset >= 0 else min(shape[first] + offset, shape[second])
@@ -184,6 +195,7 @@ def unfold(geometry: Geometry, dim: int, size: int, step: int) -> Geometry:
     if not shape:
         raise ShapeError("unfold: a tensor without dimensions has no windows")
     dim = shape.dimension(dim)
+    size, step = _integer(size, "unfold: a size"), _integer(step, "unfold: a step")
     if not 0 <= size <= shape[dim] or step < 1:
         raise InputError(
             f"unfold: windows of {size} positions, {step} apart, do not fit dimension {dim} of size {shape[dim]}; "

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...dtypes import Array
 from ...errors import InputError
-from ..random import default_generator
+from ..random import checked_seed, default_generator
 from ..tensor import Tensor
 from ..wrapping import wrap
 from .samples import Samples
@@ -36,11 +36,11 @@ class DataLoader:
         drop_last: bool = False,
         transform: Transform | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise InputError(f"DataLoader: batch_size {batch_size}; expected at least 1")
+        if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise InputError(f"DataLoader: batch_size {batch_size!r}; expected at least 1")
         self._take, self.sample_count = _source(dataset)
         self.batch_size, self.shuffle, self.drop_last, self.transform = batch_size, shuffle, drop_last, transform
-        self._generator = default_generator() if seed is None else np.random.default_rng(seed)
+        self._generator = default_generator() if seed is None else np.random.default_rng(checked_seed(seed))
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -60,6 +60,8 @@ class DataLoader:
 def _source(dataset: Samples | Sequence[Array | Tensor]) -> tuple[Callable[[Array], Sequence[Array]], int]:
     if isinstance(dataset, Samples):
         return dataset.__getitem__, len(dataset)
+    if not isinstance(dataset, Iterable):
+        raise InputError(f"DataLoader: expected samples or a list of arrays or tensors, found {dataset!r}")
     arrays = [array.detach().array if isinstance(array, Tensor) else _native(array) for array in dataset]
     counts = {array.shape[0] if array.ndim else None for array in arrays}
     if len(counts) != 1 or None in counts:

@@ -51,8 +51,10 @@ def export(
 
 
 def _shapes(shapes: Any) -> list[tuple[int, ...]]:
+    if not isinstance(shapes, (tuple, list)):
+        raise InputError(f"export: expected shapes, such as (1, 3, 224, 224), found {shapes!r}")
     several = [shapes] if all(isinstance(size, int) for size in shapes) else shapes
-    found = [tuple(shape) for shape in several]
+    found = [tuple(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in several]
     for shape in found:
         if not all(isinstance(size, int) and size >= 0 for size in shape):
             raise InputError(f"export: expected shapes, such as (1, 3, 224, 224), found {shape}")

@@ -115,9 +115,15 @@ class _Tracer:
     def call(self, module: Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """In the place of a module's forward: one step for a module that is an operator, its inner life for others."""
         rule = MODULES.get(type(module))
-        if rule is None:
-            return module.forward(*inputs, **named)
         name = self.module_names.get(id(module), "")
+        place = f"'{name}' ({type(module).__name__})" if name else type(module).__name__
+        if rule is None:
+            try:
+                return module.forward(*inputs, **named)
+            except KuiperError:
+                raise
+            except Exception as error:  # of a forward that somebody else wrote
+                raise InputError(f"{place}: forward() raises {type(error).__name__}: {error}") from error
         tensors = [one for one in (*inputs, *named.values()) if isinstance(one, Tensor)]
         values = [self.value(tensor) for tensor in tensors]
         token = caller.set(None)
@@ -129,7 +135,7 @@ class _Tracer:
                 return result
             step = Step(rule.type, values, [], rule.params(module), rule.weights(module), rule.input_names, name)
         except KuiperError as error:
-            raise error.at(f"'{name}' ({type(module).__name__})") from None
+            raise error.at(place) from None
         finally:
             caller.reset(token)
         step.outputs.append(self.new(result))

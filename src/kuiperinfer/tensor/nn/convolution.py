@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...errors import InputError, ShapeError, did_you_mean
 from .. import functional as F
 from .. import init
@@ -21,6 +23,17 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 def pair(value: Pair) -> tuple[int, int]:
     """A size for both directions, or one each (vertical, horizontal)."""
     return (value, value) if isinstance(value, int) else (value[0], value[1])
+
+
+def _checked_pair(value: Pair, name: str, at_least: int) -> tuple[int, int]:
+    sizes = (value, value) if isinstance(value, (int, np.integer)) else value
+    if (
+        not isinstance(sizes, (tuple, list))
+        or len(sizes) != 2
+        or not all(isinstance(size, (int, np.integer)) and size >= at_least for size in sizes)
+    ):
+        raise InputError(f"Conv2d: {name}={value!r}; expected one integer or two, of at least {at_least}")
+    return int(sizes[0]), int(sizes[1])
 
 
 class Conv2d(Module):
@@ -44,6 +57,9 @@ class Conv2d(Module):
         padding_mode: str = "zeros",
     ) -> None:
         super().__init__()
+        counts = (in_channels, out_channels, groups)
+        if not all(isinstance(count, (int, np.integer)) for count in counts):
+            raise InputError(f"Conv2d: expected numbers of channels and groups as integers, found {counts}")
         if groups < 1 or in_channels % groups or out_channels % groups:
             found = f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}"
             raise ShapeError(f"Conv2d: both numbers of channels must be multiples of groups, found {found}")
@@ -52,12 +68,15 @@ class Conv2d(Module):
                 f"Conv2d: padding '{padding}'; expected sizes, 'valid' or 'same'{did_you_mean(padding, _PADDINGS)}"
             )
         if padding_mode not in _PADDING_MODES:
-            known = f"{', '.join(_PADDING_MODES)}{did_you_mean(padding_mode, _PADDING_MODES)}"
+            known = f"{', '.join(_PADDING_MODES)}{did_you_mean(str(padding_mode), _PADDING_MODES)}"
             raise InputError(f"Conv2d: padding_mode '{padding_mode}'; expected one of {known}")
         self.padding_mode = padding_mode
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride, self.dilation = pair(kernel_size), pair(stride), pair(dilation)
-        self.padding: str | tuple[int, int] = padding if isinstance(padding, str) else pair(padding)
+        self.kernel_size = _checked_pair(kernel_size, "kernel_size", 1)
+        self.stride, self.dilation = _checked_pair(stride, "stride", 1), _checked_pair(dilation, "dilation", 1)
+        self.padding: str | tuple[int, int] = (
+            padding if isinstance(padding, str) else _checked_pair(padding, "padding", 0)
+        )
         if self.padding == "same" and self.stride != (1, 1):
             raise InputError(f"Conv2d: padding 'same' needs stride 1, found {self.stride}")
         self.weight = Parameter(empty(out_channels, in_channels // groups, *self.kernel_size))

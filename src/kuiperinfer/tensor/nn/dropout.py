@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import InputError
 from .. import functional as F
+from ..casting import is_real
 from ..tensor import Tensor
 from .module import Module
 
@@ -13,8 +14,8 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
-            raise InputError(f"Dropout: p={p}; expected a probability between 0 and 1")
+        if not is_real(p) or not 0 <= p <= 1:
+            raise InputError(f"Dropout: p={p!r}; expected a probability between 0 and 1")
         self.p = p
 
     def forward(self, input: Tensor) -> Tensor:

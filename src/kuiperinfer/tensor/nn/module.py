@@ -238,6 +238,8 @@ class Module:
         Raises `InputError`, before anything is changed, where shapes differ and, if `strict`, where names are missing or
         unexpected; the message has all of them.
         """
+        if not isinstance(state, Mapping):
+            raise InputError(f"load_state_dict: expected a dict of tensors by name, found {type(state).__name__}")
         own = self.state_dict()
         keys = IncompatibleKeys(
             [name for name in own if name not in state], [name for name in state if name not in own]

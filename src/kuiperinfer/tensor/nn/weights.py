@@ -42,6 +42,9 @@ def save_tensors(
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
+    if not isinstance(tensors, Mapping):
+        raise InputError(f"save_tensors: expected a dict of tensors by name, found {type(tensors).__name__}")
+    file = _path(path)
     arrays = {
         name: np.asarray(value.detach().array if isinstance(value, Tensor) else value, order="C")
         for name, value in tensors.items()
@@ -52,9 +55,9 @@ def save_tensors(
                 f"'{name}': {dtype_of(array)} cannot be written as safetensors; convert it with to('f32') first"
             )
     try:
-        save_file(arrays, os.fspath(path), None if metadata is None else dict(metadata))
+        save_file(arrays, file, None if metadata is None else dict(metadata))
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{os.fspath(path)}: cannot be written: {error}") from error
+        raise InputError(f"{file}: cannot be written: {error}") from error
 
 
 def load_tensors(path: PathLike) -> dict[str, Array]:
@@ -63,12 +66,13 @@ def load_tensors(path: PathLike) -> dict[str, Array]:
     import safetensors
 
     deserialize: Any = safetensors.deserialize
+    name_of_file = _path(path)
     try:
-        with open(path, "rb") as file:
+        with open(name_of_file, "rb") as file:
             found = deserialize(file.read())
     except (OSError, safetensors.SafetensorError) as error:
-        raise InputError(f"{os.fspath(path)}: cannot be read as safetensors: {error}") from error
-    return {name: _array(os.fspath(path), name, **parts) for name, parts in found}
+        raise InputError(f"{name_of_file}: cannot be read as safetensors: {error}") from error
+    return {name: _array(name_of_file, name, **parts) for name, parts in found}
 
 
 def _array(path: str, name: str, dtype: str, shape: Sequence[int], data: bytes) -> Array:
@@ -80,16 +84,28 @@ def _array(path: str, name: str, dtype: str, shape: Sequence[int], data: bytes) 
 
 def save_weights(module: Module, path: PathLike) -> None:
     """Writes the state of a module (`state_dict`) to a `.safetensors` file, which PyTorch's users can read as well."""
-    save_tensors(module.state_dict(), path)
+    save_tensors(_module(module).state_dict(), path)
 
 
 def load_weights(module: Module, path: PathLike, strict: bool = True) -> IncompatibleKeys:
     """Reads the state of a module from a `.safetensors` file; see `Module.load_state_dict`."""
     state = load_tensors(path)
     try:
-        return module.load_state_dict(state, strict)
+        return _module(module).load_state_dict(state, strict)
     except InputError as error:
         raise error.at(os.fspath(path)) from None
+
+
+def _path(path: PathLike) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"expected the path of a file, found {path!r}")
+    return os.fspath(path)
+
+
+def _module(module: Module) -> Module:
+    if not isinstance(module, Module):
+        raise InputError(f"expected a module, found {module!r}")
+    return module
 
 
 def _require_safetensors() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dtypes import Scalar, bool_
@@ -27,6 +27,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
 
 
 def _expect_tensors(tensors: Sequence[Tensor], operation: str) -> Sequence[Tensor]:
+    if not isinstance(tensors, Iterable):
+        raise InputError(f"{operation}: expected a list of tensors, found {tensors!r}")
     if not tensors:
         raise InputError(f"{operation}: expected at least one tensor, found none")
     return tensors
@@ -39,8 +41,9 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Any:
 
 def where(condition: Tensor, input: Tensor | Scalar, other: Tensor | Scalar) -> Any:
     """Elements of `input` where the condition is true, of `other` elsewhere; broadcast."""
-    if condition.dtype is not bool_:
-        raise DTypeError(f"where: expected a condition of bool, found {condition.dtype}; compare it with something")
+    dtype = getattr(condition, "dtype", type(condition).__name__)
+    if dtype is not bool_:
+        raise DTypeError(f"where: expected a condition of bool, found {dtype}; compare it with something")
     return apply(elementwise("where", 3), condition, input, other)
 
 

@@ -8,26 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import Array, widen
-from ...errors import KuiperError
+from ...dtypes import Array, DType, widen
+from ...errors import InputError, KuiperError, ModelFileError
 from ...layers import base
+from ...layers.binding import convert, signature_of
 from ..operation import ArrayOperation, Context
 
 
 @functools.lru_cache(maxsize=4096)
 def make_layer(type_name: str, parameters: tuple[tuple[str, Any], ...]) -> base.Layer:
-    """The layer of an operator type, with these parameters."""
+    """The layer of an operator type, with these parameters; `InputError` for one of a type that it does not take."""
     registration = base.registered()[type_name]
+    types = signature_of(registration.layer).field_types
+    for name, value in parameters:
+        if name in types and not isinstance(value, DType):
+            try:
+                convert(value, types[name], name)
+            except ModelFileError as error:
+                raise InputError(error.message) from None
     return registration.layer(type_name=type_name, **{**registration.preset, **dict(parameters)})
 
 
 def apply_layer(type_name: str, arrays: Sequence[Any], **parameters: Any) -> tuple[base.Layer, tuple[Any, ...]]:
     """A layer applied to arrays in storage dtype, None for those that are missing at the end: the layer and its outputs."""
-    layer = make_layer(type_name, tuple(parameters.items()))
     given = list(arrays)
     while given and given[-1] is None:
         given.pop()
     try:
+        layer = make_layer(type_name, tuple(parameters.items()))
         return layer, base.apply(layer, given, {})
     except KuiperError as error:
         raise error.at(type_name) from error.__cause__

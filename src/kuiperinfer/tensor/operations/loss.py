@@ -11,6 +11,7 @@ from ...dtypes import Array, dtype_of, narrow, widen
 from ...errors import DTypeError, InputError, ShapeError, did_you_mean
 from ...expression import parse
 from ...layers.softmax import log_softmax
+from ..casting import is_real
 from ..operation import ArrayOperation, Composite, Context, Elementwise, elementwise
 from .layer import LayerOperation, apply_layer
 
@@ -23,7 +24,7 @@ LOG_SOFTMAX = LayerOperation("F.log_softmax")
 
 def _expect_reduction(reduction: str) -> None:
     if reduction not in REDUCTIONS:
-        hint = did_you_mean(reduction, REDUCTIONS)
+        hint = did_you_mean(str(reduction), REDUCTIONS)
         raise InputError(f"reduction '{reduction}' is unknown; expected one of {', '.join(REDUCTIONS)}{hint}")
 
 
@@ -115,6 +116,10 @@ def _cross_entropy(
     reduction: str,
     label_smoothing: float,
 ) -> Any:
+    if not hasattr(target, "grad_fn"):
+        raise DTypeError(f"cross_entropy: target: expected a tensor, found {target!r}")
+    if not is_real(label_smoothing):
+        raise InputError(f"cross_entropy: label_smoothing={label_smoothing!r}; expected a number")
     axis = 0 if input.ndim == 1 else 1
     if target.dtype.kind != "float" and not label_smoothing:
         return _SOFTMAX_NLL.run(input, target, weight, ignore_index=ignore_index, reduction=reduction)

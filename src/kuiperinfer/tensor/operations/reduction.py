@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...dtypes import Array, DType, f32, f64
+from ...errors import ShapeError
 from ...layers.reduction import reduced_axes, reduced_shape
 from ..autograd import Gradient, Node, attach, wanted
 from ..operation import ArrayOperation, Composite, Context, Operation, apply, elementwise
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
 
 def dims(dim: Any) -> Any:
     """One dimension or several as a tuple; None for all."""
-    return (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
+    if dim is None or isinstance(dim, int):
+        return None if dim is None else (dim,)
+    try:
+        return tuple(map(operator.index, dim if isinstance(dim, (tuple, list)) else (dim,)))
+    except TypeError:
+        raise ShapeError(f"expected the number of a dimension or several, found dim={dim!r}") from None
 
 
 class _Sum(Operation):

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from ...errors import InputError
+from ..casting import is_real
 from ..creation import zeros_like
 from ..tensor import Tensor
 from ..updates import Update
@@ -36,8 +37,13 @@ class Adam(Optimizer):
 
     def check(self, options: Group) -> None:
         super().check(options)
-        if not all(0 <= beta < 1 for beta in options["betas"]):
-            raise InputError(f"{type(self).__name__}: betas={options['betas']}; expected both in [0, 1)")
+        betas = options["betas"]
+        if (
+            not isinstance(betas, (tuple, list))
+            or len(betas) != 2
+            or not all(is_real(beta) and 0 <= beta < 1 for beta in betas)
+        ):
+            raise InputError(f"{type(self).__name__}: betas={betas!r}; expected two numbers in [0, 1)")
 
     def advance(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: Group) -> None:
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]

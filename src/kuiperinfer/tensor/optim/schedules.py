@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...errors import InputError
+from ..casting import is_real
 from .optimizer import Optimizer
 
 
@@ -12,6 +13,8 @@ class Schedule:
     """Base of all schedules: sets the `lr` of every group of an optimiser, now and after each `step()`, one an epoch."""
 
     def __init__(self, optimizer: Optimizer) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise InputError(f"{type(self).__name__}: expected an optimiser, found {type(optimizer).__name__}")
         self.optimizer = optimizer
         self.base_lrs = [float(group["lr"]) for group in optimizer.param_groups]
         self.last_epoch = 0
@@ -39,8 +42,8 @@ class StepLR(Schedule):
     """Times `gamma` every `step_size` epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
-        if step_size < 1:
-            raise InputError(f"StepLR: step_size={step_size}; expected at least 1")
+        if not isinstance(step_size, int) or step_size < 1:
+            raise InputError(f"StepLR: step_size={step_size!r}; expected at least 1")
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer)
 
@@ -52,8 +55,8 @@ class CosineAnnealingLR(Schedule):
     """Down to `eta_min` in `T_max` epochs along half a cosine, then up again. Loshchilov and Hutter, arXiv:1608.03983."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:
-        if T_max < 1:
-            raise InputError(f"CosineAnnealingLR: T_max={T_max}; expected at least 1")
+        if not is_real(T_max) or T_max < 1:
+            raise InputError(f"CosineAnnealingLR: T_max={T_max!r}; expected at least 1")
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer)
 
