@@ -15,10 +15,7 @@ async function ask(address, options = {}) {
     throw new Error("The server does not answer.");
   }
   const content = await response.json().catch(() => ({}));
-  if (response.status === 401) // a file that is dropped beside a zone must not take the page away
-for (const what of ["dragover", "drop"]) window.addEventListener(what, (event) => event.preventDefault());
-
-document.getElementById("token-form").hidden = false;
+  if (response.status === 401) document.getElementById("token-form").hidden = false;
   if (!response.ok) throw new Error(content.error || `The server answered with status ${response.status}.`);
   return content;
 }
@@ -191,6 +188,9 @@ async function draw(canvas, answer) {
     pen.fillText(text, left + 3 * unit, top + 2 * unit);
   }
 }
+
+// a file that is dropped beside a zone must not take the page away
+for (const what of ["dragover", "drop"]) window.addEventListener(what, (event) => event.preventDefault());
 
 document.getElementById("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
