@@ -65,7 +65,7 @@ def _row(name: str, arity: int, numpy: Callable[..., Array], *derivative: str, i
 
 _ROWS = (
     _row("relu", 1, lambda x: np.maximum(x, 0), "where(le(out,0),0,grad)", integers=True),
-    _row("relu6", 1, lambda x: np.clip(x, 0, 6), "mul(grad,mul(sign(out),sign(sub(6,out))))", integers=True),
+    _row("relu6", 1, lambda x: np.clip(x, 0, 6), "where(or(le(out,0),ge(out,6)),0,grad)", integers=True),
     _row(
         "clamp",
         3,
@@ -83,7 +83,7 @@ _ROWS = (
         _choose(_POSITIVE, "1", "y"),
         f"mul(grad,{_BELOW_ZERO})",
     ),
-    _row("elu", 2, _elu, _choose(_POSITIVE, "1", f"mul(y,exp({_BELOW_ZERO}))"), f"mul(grad,expm1({_BELOW_ZERO}))"),
+    _row("elu", 2, _elu, "where(le(x,0),mul(grad,mul(y,exp(x))),grad)", f"mul(grad,expm1({_BELOW_ZERO}))"),
     _row(
         "celu",
         2,
@@ -94,7 +94,7 @@ _ROWS = (
         "selu",
         1,
         _selu,
-        _choose(_POSITIVE, str(SELU_SCALE), f"add(minimum(out,0),{SELU_ALPHA * SELU_SCALE})"),
+        f"mul(grad,where(le(out,0),add(out,{SELU_ALPHA * SELU_SCALE}),{SELU_SCALE}))",
     ),
     _row("sigmoid", 1, sigmoid, "mul(grad,mul(out,sub(1,out)))"),
     _row(
@@ -153,7 +153,7 @@ _ROWS = (
         "hardswish",
         1,
         lambda x: x * np.clip(x + 3, 0, 6) / 6,
-        f"mul(sign(relu(add(x,3))),{_choose('sign(relu(sub(3,x)))', 'add(div(clamp(x,-3,3),3),0.5)', '1')})",
+        "where(le(x,-3),0,where(lt(x,3),mul(grad,add(div(x,3),0.5)),grad))",
     ),
 )
 

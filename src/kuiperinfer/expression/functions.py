@@ -205,8 +205,8 @@ def _round(name: str, numpy: Callable[..., Array], number: Callable[..., Scalar]
 
 
 def _larger_or_smaller(name: str, numpy: Callable[..., Array], x: str, y: str) -> Function:
-    """Gradients go to the one that was taken, half to each of two equals."""
-    share = "mul(grad,div(add(1,sign(sub({},{}))),2))"
+    """Gradients go to the one that was taken, half to each of two equals; to both where one is NaN."""
+    share = "where(lt({0},{1}),0,where(eq({0},{1}),div(grad,2),grad))"
     return Function(name, 2, numpy, (share.format(x, y), share.format(y, x)), _REAL, tensors=True)
 
 
@@ -277,12 +277,12 @@ _ROWS = (
     Function("floor_divide", 2, _floor_divide, ("0", "0"), _ORDERED, number=operator.floordiv, float_parameters=True),
     Function("remainder", 2, _remainder, ("grad", "neg(mul(grad,floor_divide(x,y)))"), _ORDERED, number=operator.mod),
     Function("fmod", 2, _fmod, ("grad", "neg(mul(grad,trunc(div(x,y))))"), _ORDERED, number=_number_fmod),
-    # The signs keep 0 to the power of 0 from becoming infinity times zero, and 0 * log(0) from becoming NaN.
+    # The sign keeps 0 to the power of 0 from becoming infinity times zero, the choice keeps 0 * log(0) from becoming NaN.
     Function(
         "pow",
         2,
         _pow,
-        ("mul(grad,mul(y,pow(x,sub(y,abs(sign(y))))))", "mul(grad,mul(out,log(add(x,sub(1,abs(sign(x)))))))"),
+        ("mul(grad,mul(y,pow(x,sub(y,abs(sign(y))))))", "where(and(eq(x,0),ge(y,0)),0,mul(grad,mul(out,log(x))))"),
         _NO_BOOL,
         number=_number_pow,
         check=_refuse_power,

@@ -222,8 +222,7 @@ class LogSumExp(Reduction):
         return result.reshape(reduced_shape(input.shape, axes, self.keepdim))
 
     def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
-        largest = self.with_reduced(output, input.ndim)
-        return [self.with_reduced(gradient, input.ndim) * np.exp(input - np.where(np.isinf(largest), 0, largest))]
+        return [self.with_reduced(gradient, input.ndim) * np.exp(input - self.with_reduced(output, input.ndim))]
 
 
 # ------------------------------------------------------------------------------------------- extremes and truth
@@ -245,9 +244,8 @@ class AMax(Reduction):
         return np.asarray(self.ufunc.reduce(input, axis=self.axes(input.ndim), keepdims=self.keepdim))
 
     def derivative(self, gradient: Array, output: Array, needs: Sequence[bool], input: Array) -> Gradients:
-        """Equal shares to equal extremes."""
-        extreme = self.with_reduced(output, input.ndim)
-        share = (input == extreme) | (np.isnan(input) & np.isnan(extreme))
+        """Equal shares to equal extremes; NaN to all where the extreme is NaN."""
+        share = input == self.with_reduced(output, input.ndim)
         count = share.sum(self.axes(input.ndim), keepdims=True)
         return [(share * (self.with_reduced(gradient, input.ndim) / count)).astype(gradient.dtype)]
 

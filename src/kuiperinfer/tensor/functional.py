@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..dtypes import Scalar
 from ..errors import InputError
+from ..expression import Literal, Operand, parse, substitute
+from ..expression.tree import Call
 from .casting import DTypeLike, as_dtype, is_real
-from .operation import Composite, apply, elementwise
+from .operation import Composite, Elementwise, apply, elementwise
 from .operations import loss, normalization
 from .operations.layer import LayerOperation
 from .operations.product import linear as linear
@@ -112,7 +115,18 @@ def hardswish(input: Tensor) -> Any:
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """min(max(x, min_val), max_val); NaN stays."""
-    return _activation("clamp", input, min_val, max_val)
+    return apply(_hardtanh(min_val, max_val), input)
+
+
+@functools.lru_cache(maxsize=64)
+def _hardtanh(low: float, high: float) -> Elementwise:
+    """`clamp`, but the gradient on the bounds themselves is zero, and that of NaN is not: PyTorch's hardtanh."""
+    tree = Call("clamp", (Operand(0), Literal(low), Literal(high)))
+    inside = parse("where(or(le(@0,@1),ge(@0,@2)),0,@3)", internal=True)
+    rule = substitute(inside, [Operand(0), Literal(low), Literal(high), Operand(2)])
+    operation = Elementwise("clamp", tree, (rule,), 1)
+    operation.numbers = (low, high)
+    return operation
 
 
 _SOFTMAX = LayerOperation("F.softmax")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...dtypes import Array, DType, f32, f64
+from ...dtypes import Array, DType, f32, f64, widen
 from ...errors import ShapeError
 from ...layers.reduction import reduced_axes, reduced_shape
 from ..autograd import Gradient, Node, attach, wanted
@@ -57,6 +57,19 @@ def _spread(node: Node, gradient: Tensor) -> Sequence[Gradient]:
 SUM = _Sum()
 MEAN = LayerOperation("torch.mean")
 AMAX, AMIN = LayerOperation("torch.amax"), LayerOperation("torch.amin")
+
+
+class _OfAll(LayerOperation):
+    """The extreme of all elements; where some are NaN, these share the gradient, unlike that of `amax`."""
+
+    def _differentiate(self, context: Context, gradient: Array) -> Sequence[Array | None]:
+        is_nan = np.isnan(widen(context.arrays[0]))
+        if not is_nan.any():
+            return super()._differentiate(context, gradient)
+        return [is_nan * (widen(gradient) / is_nan.sum())]
+
+
+_MAX_OF_ALL, _MIN_OF_ALL = _OfAll("torch.amax"), _OfAll("torch.amin")
 PROD = LayerOperation("torch.prod")
 LOGSUMEXP = LayerOperation("torch.logsumexp")
 ARGMAX, ARGMIN = LayerOperation("torch.argmax"), LayerOperation("torch.argmin")
@@ -110,7 +123,7 @@ class Extremes(NamedTuple):
 def extreme(largest: bool, input: Tensor, dim: Any, keepdim: bool) -> Any:
     """The largest or smallest element of all; along one dimension the pair of these and their indices."""
     if dim is None:
-        return apply(AMAX if largest else AMIN, input, dim=None, keepdim=False)
+        return apply(_MAX_OF_ALL if largest else _MIN_OF_ALL, input, dim=None, keepdim=False)
     return Extremes(*apply(_MAX if largest else _MIN, input, dim=dim, keepdim=keepdim))
 
 
