@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -546,3 +548,26 @@ def test_gradcheck_finds_mistakes() -> None:
         kt.gradcheck(wrong, [leaf([1.0, 2.0])])
     with pytest.raises(GradientError, match="expected at least one input"):
         kt.gradcheck(lambda x: x, [kt.ones(2)])
+
+
+@pytest.mark.parametrize(
+    "overwrite", [lambda y: y.zero_(), lambda y: y.fill_(3), lambda y: y.copy_(kt.tensor([1.0, 5.0]))]
+)
+def test_overwritten_by_what_has_no_gradient(overwrite: Callable[[Any], Any]) -> None:
+    """The tensor requires a gradient as before; what it was made of gets zeros."""
+    x = kt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    overwrite(y)
+    assert y.requires_grad and not y.is_leaf
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [0, 0]
+
+
+def test_deep_copies_have_gradients_of_their_own() -> None:
+    x = kt.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    again = copy.deepcopy([x, x])
+    assert again[0] is again[1] and again[0].requires_grad
+    assert x.grad is not None and again[0].grad is not None and again[0].grad.tolist() == [2, 4]
+    assert not again[0].grad.shares_memory_with(x.grad)
+    assert copy.deepcopy(kt.ones(2)).grad is None

@@ -82,6 +82,11 @@ def _copy_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
     return [sum_to(gradient, layout.geometry.shape, layout.dtype)]
 
 
+def _overwritten_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
+    """Nothing is left of what was overwritten: zeros, as in PyTorch."""
+    return [wrap(np.zeros(node.shape, node.values[0].storage))]
+
+
 def _gather_gradient(node: Node, gradient: Tensor) -> Sequence[Gradient]:
     layout, items = node.values
     whole = layout.zeros()
@@ -105,10 +110,11 @@ def record_write(target: Tensor, name: str, source: Tensor, items: tuple[Any, ..
     if edges[0] is None and edges[1] is None:
         return
     if root is target and items is None:
-        root.grad_fn = (
-            None if edges[1] is None else Node(name, edges[1:], _copy_gradient, (Layout.of(source),), root._shape)
-        )
-        root._requires_grad = edges[1] is not None
+        if edges[1] is None:
+            root.grad_fn = Node(name, edges[:1], _overwritten_gradient, (root._dtype,), root._shape)
+        else:
+            root.grad_fn = Node(name, edges[1:], _copy_gradient, (Layout.of(source),), root._shape)
+        root._requires_grad = True
     else:
         values = (Layout.of(root), target._geometry(), items, source._shape, source._dtype)
         root.grad_fn = Node(name, edges, _write_gradient, values, root._shape)

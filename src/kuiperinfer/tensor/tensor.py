@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
@@ -409,6 +410,14 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         result = type(self).__new__(type(self))
         result._become(self.storage, self._dtype, self._geometry())
         result._requires_grad = self._requires_grad
+        return result
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        restore, arguments = self.__reduce__()
+        result: Tensor = restore(*arguments)
+        memo[id(self)] = result
+        if self.grad is not None:
+            result.grad = copy.deepcopy(self.grad, memo)
         return result
 
     def __reduce__(self) -> Any:
