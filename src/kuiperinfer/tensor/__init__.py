@@ -7,6 +7,8 @@ x.T[0], x.view(4), x.numpy()
 
 from __future__ import annotations
 
+from typing import Any
+
 from .tensor import Tensor as Tensor  # isort: skip  (the function `tensor` takes the place of the module's name)
 from . import functional as functional
 from .autograd import enable_grad as enable_grad
@@ -26,6 +28,7 @@ from .creation import tensor as tensor
 from .creation import zeros as zeros
 from .creation import zeros_like as zeros_like
 from .csv import load_csv as load_csv
+from .functions import FUNCTIONS as _FUNCTIONS
 from .gradcheck import gradcheck as gradcheck
 from .interchange import from_dlpack as from_dlpack
 from .interchange import from_numpy as from_numpy
@@ -47,3 +50,9 @@ from .random import randn as randn
 from .random import randn_like as randn_like
 from .random import randperm as randperm
 from .view_methods import broadcast_tensors as broadcast_tensors
+
+globals().update(_FUNCTIONS)  # exp(x) and all other methods that PyTorch has as functions too
+
+
+def __getattr__(name: str) -> Any:  # lets checkers of types know that there are more names
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-from ..dtypes import Scalar
+import numpy as np
+
+from ..dtypes import Scalar, broadcast_shapes, widen
 from ..errors import DTypeError, InputError
 from . import autograd
 from .casting import as_dtype, is_number
 from .operand import OPERAND_TYPES, as_operand
 from .operation import Elementwise, apply, elementwise
-from .operations import joining, product, reduction
+from .operations import joining, ordering, product, reduction
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -269,13 +271,22 @@ class Arithmetic:
         """The arithmetic mean, of all or along dimensions."""
         return reduction.mean(cast("Tensor", self), dim, keepdim, None if dtype is None else as_dtype(dtype))
 
-    def var(self, dim: Any = None, keepdim: bool = False, correction: float = 1) -> Any:
-        """The variance."""
-        return reduction.variance(cast("Tensor", self), dim, keepdim, correction)
+    def var(
+        self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    ) -> Any:
+        """The variance: squares divided by the count less `correction`, which is 1, or 0 where `unbiased` is False."""
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        if unbiased is not None and correction is not None:
+            raise InputError(f"expected unbiased or correction, found both: {unbiased} and {correction}")
+        divisor_less = correction if correction is not None else 0 if unbiased is False else 1
+        return reduction.variance(cast("Tensor", self), dim, keepdim, divisor_less)
 
-    def std(self, dim: Any = None, keepdim: bool = False, correction: float = 1) -> Any:
-        """The standard deviation."""
-        return _root(self.var(dim, keepdim, correction), 2)
+    def std(
+        self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    ) -> Any:
+        """The standard deviation: the root of `var`."""
+        return _root(self.var(dim, unbiased, keepdim, correction=correction), 2)
 
     def prod(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The product of all elements, or along a dimension."""
@@ -322,6 +333,54 @@ class Arithmetic:
         if p == 0:
             return (self != 0).sum(dim, keepdim).to(cast("Tensor", self).dtype)
         return _root((self.square() if p == 2 else self.abs() ** p).sum(dim, keepdim), p)
+
+    def softmax(self, dim: int, dtype: Any = None) -> Any:
+        """exp(x) / sum(exp(x)) along `dim`."""
+        from .functional import softmax
+
+        return softmax(cast("Tensor", self), dim, dtype)
+
+    def log_softmax(self, dim: int, dtype: Any = None) -> Any:
+        """log(softmax(x)) along `dim`."""
+        from .functional import log_softmax
+
+        return log_softmax(cast("Tensor", self), dim, dtype)
+
+    def isnan(self) -> Any:
+        """Whether each element is NaN."""
+        return apply(reduction.IS_NAN, self)
+
+    def isinf(self) -> Any:
+        """Whether each element is infinite."""
+        return apply(reduction.IS_INF, self)
+
+    def isfinite(self) -> Any:
+        """Whether each element is neither NaN nor infinite."""
+        return apply(reduction.IS_FINITE, self)
+
+    def allclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """Whether all elements differ by at most atol + rtol * |other|; with `equal_nan` NaN equals NaN."""
+        if not isinstance(other, Arithmetic):
+            raise DTypeError(f"allclose: expected a tensor, found {other!r}")
+        first, second = (widen(cast("Tensor", one).array) for one in (self, other))
+        broadcast_shapes(first.shape, second.shape)
+        return bool(np.allclose(first, second, rtol, atol, equal_nan))
+
+    def cumsum(self, dim: int, dtype: Any = None) -> Any:
+        """The sums of the elements up to each one along a dimension."""
+        return apply(ordering.CUMSUM, self, dim=dim, dtype=None if dtype is None else as_dtype(dtype))
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+        """The elements in order along a dimension, and where they stood: (values, indices). Equals keep their order."""
+        return ordering.sort(cast("Tensor", self), dim, descending)
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+        """The indices that put the elements in order along a dimension."""
+        return apply(ordering.ARGSORT, self, dim=dim, descending=descending)
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+        """The `k` largest or smallest elements along a dimension, in order, and where they stand: (values, indices)."""
+        return ordering.topk(cast("Tensor", self), k, dim, largest)
 
     def any(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Whether an element is not zero."""

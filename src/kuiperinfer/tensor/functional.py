@@ -29,33 +29,35 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 # ------------------------------------------------------------------------------------------- activations
 
+# `inplace` is accepted as in PyTorch, where it spares memory; here inputs always stay as they are.
+
 
 def _activation(function: str, input: Tensor, *numbers: Scalar) -> Any:
     """A row of the table of activations; its numbers are part of the code."""
     return apply(elementwise(function, 1, numbers), input)
 
 
-def relu(input: Tensor) -> Any:
+def relu(input: Tensor, inplace: bool = False) -> Any:
     """max(x, 0); NaN stays."""
     return _activation("relu", input)
 
 
-def relu6(input: Tensor) -> Any:
+def relu6(input: Tensor, inplace: bool = False) -> Any:
     """min(max(x, 0), 6); NaN stays."""
     return _activation("relu6", input)
 
 
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Any:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """x where x > 0, else negative_slope * x"""
     return _activation("leaky_relu", input, negative_slope)
 
 
-def elu(input: Tensor, alpha: float = 1.0) -> Any:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x where x > 0, else alpha * (exp(x) - 1)"""
     return _activation("elu", input, alpha)
 
 
-def selu(input: Tensor) -> Any:
+def selu(input: Tensor, inplace: bool = False) -> Any:
     """scale * elu(x, alpha), with the paper's constants"""
     return _activation("selu", input)
 
@@ -68,12 +70,12 @@ def gelu(input: Tensor, approximate: str = "none") -> Any:
     return _activation(functions[approximate], input)
 
 
-def silu(input: Tensor) -> Any:
+def silu(input: Tensor, inplace: bool = False) -> Any:
     """x * sigmoid(x)"""
     return _activation("silu", input)
 
 
-def mish(input: Tensor) -> Any:
+def mish(input: Tensor, inplace: bool = False) -> Any:
     """x * tanh(log(1 + exp(x)))"""
     return _activation("mish", input)
 
@@ -103,17 +105,17 @@ def softsign(input: Tensor) -> Any:
     return _activation("softsign", input)
 
 
-def hardsigmoid(input: Tensor) -> Any:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Any:
     """min(max(x + 3, 0), 6) / 6"""
     return _activation("hardsigmoid", input)
 
 
-def hardswish(input: Tensor) -> Any:
+def hardswish(input: Tensor, inplace: bool = False) -> Any:
     """x * hardsigmoid(x)"""
     return _activation("hardswish", input)
 
 
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """min(max(x, min_val), max_val); NaN stays."""
     return apply(_hardtanh(min_val, max_val), input)
 
@@ -365,7 +367,7 @@ def _dropout(input: Tensor, *, p: float, training: bool) -> Any:
 _DROPOUT = Composite("dropout", _dropout)
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Any:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """For training, elements are zeroed with probability `p` and the others scaled by 1 / (1 - p)."""
     if not is_real(p) or not 0 <= p <= 1:
         raise InputError(f"dropout: p={p!r}; expected a probability between 0 and 1")

@@ -147,6 +147,25 @@ class Tensor(Arithmetic, ViewMethods, CastMethods, CourseMethods):
         self.requires_grad = requires_grad
         return self
 
+    @property
+    def data(self) -> Tensor:
+        """The same memory without a history, as `detach()`; assigning a tensor puts its elements in the place of these."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor) or self.grad_fn is not None:
+            found = type(value).__name__ if not isinstance(value, Tensor) else "one with a history"
+            raise InputError(f"data: expected a tensor that is assigned to one without a history, found {found}")
+        if self._requires_grad and value._dtype.kind != "float":
+            raise DTypeError(f"only floats have gradients; found a tensor of {value._dtype}")
+        readers = self.storage.block.readers
+        if readers is not None:
+            readers.evaluate()  # what was put off reads the old elements
+        self._storage, self._dtype = value.storage, value._dtype
+        self._shape, self._strides, self._offset = value._geometry()
+        self._pending = self._array = None
+
     def _geometry(self) -> Geometry:
         return Geometry(self._shape, self._strides, self._offset)
 

@@ -162,6 +162,12 @@ class ViewMethods:
         """Expanded to a shape."""
         return self.expand(*sizes)
 
+    def repeat(self, *sizes: Any) -> Tensor:
+        """The whole tensor so many times along each dimension, of which there may be more in front. (A, B) -> (m A, n B)"""
+        from .operations.joining import repeat
+
+        return cast("Tensor", repeat(cast("Tensor", self), sizes_of(sizes)))
+
     def view(self, *sizes: Any) -> Tensor:
         """The same memory in another shape, one of whose sizes may be -1; `ShapeError` where strides cannot express it."""
         return self._view("view", sizes_of(sizes))

@@ -253,6 +253,11 @@ RULES: dict[str, Rule] = {
     "flatten": operator("torch.flatten", "input"),
     "gather": operator("torch.gather", "input index"),
     "masked_fill": operator("Tensor.masked_fill", "input mask", "value"),
+    **{
+        name: operator(f"torch.{name}", "input")
+        for name in ("isnan", "isinf", "isfinite", "cumsum", "sort", "argsort", "topk")
+    },
+    "repeat": operator("Tensor.repeat", "input"),
     "cat": _join("torch.cat"),
     "stack": _join("torch.stack"),
 }

@@ -22,13 +22,20 @@ class _Elementwise(Module):
         return result
 
 
-class ReLU(_Elementwise):
+class _WithInplace(_Elementwise):
+    """A function that PyTorch can also write into its input; here `inplace` is accepted, and the input stays as it is."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+
+
+class ReLU(_WithInplace):
     """max(x, 0). (*) -> (*)"""
 
     function = staticmethod(F.relu)
 
 
-class ReLU6(_Elementwise):
+class ReLU6(_WithInplace):
     """min(max(x, 0), 6). (*) -> (*)"""
 
     function = staticmethod(F.relu6)
@@ -46,19 +53,19 @@ class Tanh(_Elementwise):
     function = staticmethod(F.tanh)
 
 
-class SiLU(_Elementwise):
+class SiLU(_WithInplace):
     """x sigmoid(x). (*) -> (*)"""
 
     function = staticmethod(F.silu)
 
 
-class Hardswish(_Elementwise):
+class Hardswish(_WithInplace):
     """x min(max(x + 3, 0), 6) / 6. (*) -> (*)"""
 
     function = staticmethod(F.hardswish)
 
 
-class Hardsigmoid(_Elementwise):
+class Hardsigmoid(_WithInplace):
     """min(max(x + 3, 0), 6) / 6. (*) -> (*)"""
 
     function = staticmethod(F.hardsigmoid)
@@ -67,7 +74,7 @@ class Hardsigmoid(_Elementwise):
 class LeakyReLU(Module):
     """x where x >= 0, else negative_slope * x. (*) -> (*)"""
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope = negative_slope
 
@@ -81,7 +88,7 @@ class LeakyReLU(Module):
 class ELU(Module):
     """x where x > 0, else alpha (e^x - 1). (*) -> (*)"""
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
 

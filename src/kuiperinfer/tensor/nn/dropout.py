@@ -12,7 +12,7 @@ from .module import Module
 class Dropout(Module):
     """Each element becomes zero with probability p, the others are divided by 1 - p; at inference nothing. (*) -> (*)"""
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not is_real(p) or not 0 <= p <= 1:
             raise InputError(f"Dropout: p={p!r}; expected a probability between 0 and 1")

@@ -211,6 +211,22 @@ class Module:
                 tensor.requires_grad = requires_grad
         return self
 
+    def float(self: Self) -> Self:
+        """Converts to f32; see `to`."""
+        return self.to("f32")
+
+    def double(self: Self) -> Self:
+        """Converts to f64; see `to`."""
+        return self.to("f64")
+
+    def half(self: Self) -> Self:
+        """Converts to f16; see `to`."""
+        return self.to("f16")
+
+    def bfloat16(self: Self) -> Self:
+        """Converts to bf16; see `to`."""
+        return self.to("bf16")
+
     def zero_grad(self) -> None:
         """Forgets the gradients of all parameters."""
         for parameter in self.parameters():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dtypes import Scalar, bool_
-from ...errors import DTypeError, InputError
+from ...errors import DTypeError, InputError, ShapeError
 from ..operation import Composite, apply, elementwise
 from .layer import LayerOperation
 
@@ -63,3 +63,21 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     """The positions along a dimension that `index` names."""
     axis = input.shape.dimension(dim)
     return input[(slice(None),) * axis + (index,)]
+
+
+def _repeat(input: Tensor, *, sizes: Sequence[int]) -> Any:
+    if len(sizes) < input.ndim or not all(isinstance(count, int) and count >= 0 for count in sizes):
+        found = f"{tuple(sizes)} for shape {input.shape}"
+        raise ShapeError(f"repeat: expected a number of at least 0 for each dimension, found {found}")
+    shape = (*(1,) * (len(sizes) - input.ndim), *input.shape)
+    apart = input.reshape([one for size in shape for one in (1, size)])
+    copies = apart.expand([one for count, size in zip(sizes, shape, strict=True) for one in (count, size)])
+    return copies.clone().view([count * size for count, size in zip(sizes, shape, strict=True)])
+
+
+_REPEAT = Composite("repeat", _repeat)
+
+
+def repeat(input: Tensor, sizes: Sequence[int]) -> Any:
+    """The whole tensor so many times along each dimension. (A, B) -> (m A, n B)"""
+    return apply(_REPEAT, input, sizes=tuple(sizes))

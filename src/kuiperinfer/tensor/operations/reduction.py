@@ -73,6 +73,8 @@ _MAX_OF_ALL, _MIN_OF_ALL = _OfAll("torch.amax"), _OfAll("torch.amin")
 PROD = LayerOperation("torch.prod")
 LOGSUMEXP = LayerOperation("torch.logsumexp")
 ARGMAX, ARGMIN = LayerOperation("torch.argmax"), LayerOperation("torch.argmin")
+IS_NAN, IS_INF = LayerOperation("torch.isnan"), LayerOperation("torch.isinf")
+IS_FINITE = LayerOperation("torch.isfinite")
 ALL, ANY = LayerOperation("torch.all"), LayerOperation("torch.any")
 
 
