@@ -50,6 +50,8 @@ def _learnt() -> nn.Linear:
         (lambda x: x.diagonal("a"), "diagonal: an offset is an integer, found 'a'"),
         (lambda x: x.split("a"), "split: expected a size or a list of sizes, found 'a'"),
         (lambda x: x.chunk("a"), "chunk: expected at least 1 chunk, found 'a'"),
+        (lambda x: x.expand_as("a"), "expand_as: expected a tensor, found 'a'"),
+        (lambda x: F.hardtanh(x, WORD), "'a' cannot be an argument"),
         (lambda x: x.add("a"), "'add' takes tensors and numbers, found 'a'"),
         (lambda x: x.add_("a"), "'add_' takes tensors and numbers, found 'a'"),
         (lambda x: x.lerp("a", 1), "takes tensors and numbers, found 'a'"),

@@ -27,7 +27,7 @@ NAMES = """
     add sub mul div floor_divide eq ne lt le gt ge maximum minimum lerp isnan isinf isfinite allclose masked_fill
     sum mean std var prod amax amin max min argmax argmin all any norm logsumexp softmax log_softmax cumsum sort argsort topk
     index_select squeeze unsqueeze transpose swapaxes permute movedim reshape flatten ravel flip unbind split chunk narrow
-    diagonal clone
+    diagonal clone broadcast_to numel
 """.split()
 
 FUNCTIONS: dict[str, Any] = {name: _function(name) for name in NAMES}

@@ -156,7 +156,7 @@ class ViewMethods:
 
     def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of another tensor."""
-        return self.expand(other.shape)
+        return self.expand(_shape_of(other, "expand_as"))
 
     def broadcast_to(self, *sizes: Any) -> Tensor:
         """Expanded to a shape."""
@@ -174,7 +174,7 @@ class ViewMethods:
 
     def view_as(self, other: Tensor) -> Tensor:
         """The same memory in the shape of another tensor."""
-        return self.view(other.shape)
+        return self.view(_shape_of(other, "view_as"))
 
     def reshape(self, *sizes: Any, row_major: bool = True) -> Tensor:
         """The elements in another shape: a view where strides can express it, otherwise a copy.
@@ -191,7 +191,7 @@ class ViewMethods:
 
     def reshape_as(self, other: Tensor) -> Tensor:
         """The elements in the shape of another tensor."""
-        return self.reshape(other.shape)
+        return self.reshape(_shape_of(other, "reshape_as"))
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1, *, row_major: bool = True) -> Tensor:
         """The dimensions from `start_dim` to `end_dim` as one. (A, B, …, Z) -> (A · B · … · Z)
@@ -216,6 +216,13 @@ class ViewMethods:
         dim = self._shape.dimension(dim)
         inner = views.resolve_sizes(Shape((self._size(dim, "unflatten"),)), sizes, "unflatten")
         return self.view(*self._shape[:dim], *inner, *self._shape[dim + 1 :])
+
+
+def _shape_of(other: Any, operation: str) -> Shape:
+    shape = getattr(other, "shape", None)
+    if not isinstance(shape, tuple):
+        raise InputError(f"{operation}: expected a tensor, found {other!r}")
+    return Shape(shape)
 
 
 def _by_columns(tensor: Any) -> Tensor:
