@@ -59,6 +59,22 @@ def test_every_task_runs_once_for_any_number_of_threads(increment: Library) -> N
             work.run(team(), threads)
 
 
+def test_what_a_late_member_may_look_at_is_kept(increment: Library) -> None:
+    own, work = Team(), Work(increment)
+    work.run(own, 3)
+    progress = own._progress
+    own._states = np.full_like(own._states, team_module._RUNNING)  # so that member 2 seems to be in that run still
+    work.run(own, 2)
+    assert own._progress is not progress and own._late[0][1] is progress
+    after = own._progress
+    work.run(own, 2)
+    assert own._progress is after and len(own._late) == 1  # member 2 has never seen this one
+    own._states = np.full_like(own._states, team_module._WAITING)
+    work.run(own, 2)
+    assert not own._late
+    own.stop()
+
+
 def test_a_part_of_the_steps(increment: Library) -> None:
     work = Work(increment)
     team().run(work.table, 3, 5, 0, 2)

@@ -300,10 +300,12 @@ class Team:
         self._threads: dict[int, threading.Thread] = {}
         self._slots = aligned_empty((_MOST_MEMBERS, _SLOT), np.uint8, lasting=True)
         self._slots[:] = 0
+        self._states = self._slots[:, _STATE : _STATE + 4].view(np.int32)
         self._jobs = self._slots[:, _JOB : _JOB + 48].view(np.int64)
         self._progress = aligned_empty((0,), np.uint8, lasting=True)
         self._last_job: tuple[Array, Array] | None = None
         self._last_seconds = 0.0
+        self._participants = 0  # in the run that used `_progress` last
         self._late: list[tuple[Array, Array]] = []  # what members that are not back from their last run may look at
 
     def run(self, table: Array, first: int, last: int, scratch_floats: int, threads: int = 1) -> None:
@@ -341,9 +343,9 @@ class Team:
     def _enlist(self, threads: int) -> int:
         """Claims members, so that none of them leaves any more; returns how many there are, the calling thread included.
 
-        One that the system has put aside during the run before does not take part; what it may still look at is kept for it.
+        One that the system has put aside during an earlier run does not take part; what it may still look at is kept for it.
         """
-        until = 0.0
+        members, until = threads, 0.0
         for member in range(1, threads):
             state = self._move(self._slot(member), _CLAIMED, _LOOKS)
             while state == _RUNNING and time.perf_counter() < (until := until or self._deadline()):
@@ -351,22 +353,31 @@ class Team:
                 state = self._move(self._slot(member), _CLAIMED, _LOOKS)
             if state in (_WAITING, _SLEEPING, _CLAIMED):
                 continue
-            if state == _RUNNING:
-                assert self._last_job is not None
-                self._late.append(self._last_job)
-                self._progress = aligned_empty((0,), np.uint8, lasting=True)
-                return member
-            thread = threading.Thread(
-                target=self._serve, args=(self._slot(member), member), name=f"kuiperinfer-{member}", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError:  # the system has no more threads: go on with those that are there
-                self._move(self._slot(member), _LEFT, 0)
-                return member
-            self._threads[member] = thread
-        self._late.clear()
-        return threads
+            if state == _RUNNING or not self._start(member):
+                members = member
+                break
+        late = [member for member in self._threads if member >= members and self._states[member, 0] == _RUNNING]
+        if not late:
+            self._late.clear()
+        elif min(late) < self._participants:  # it may be looking at the progress of the last run
+            assert self._last_job is not None
+            self._late.append(self._last_job)
+            self._progress = aligned_empty((0,), np.uint8, lasting=True)
+        self._participants = members
+        return members
+
+    def _start(self, member: int) -> bool:
+        """Starts a member's thread; False where the system has no more of them."""
+        thread = threading.Thread(
+            target=self._serve, args=(self._slot(member), member), name=f"kuiperinfer-{member}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            self._move(self._slot(member), _LEFT, 0)
+            return False
+        self._threads[member] = thread
+        return True
 
     def _deadline(self) -> float:
         return time.perf_counter() + _PATIENCE * self._last_seconds
