@@ -20,6 +20,7 @@ from kuiperinfer.cli.bench import milliseconds_text, statistics_of
 from kuiperinfer.cli.compiling import fallback_text
 from kuiperinfer.runtime.against_reference import OperandResult
 from kuiperinfer.runtime.comparison import Comparison
+from kuiperinfer.runtime.team import team
 from tests.codegen.native import TARGETS
 from tests.small_models import CONVOLUTION, LINEAR, TWO_WAYS, weights_of, write_model
 
@@ -284,6 +285,7 @@ def test_a_plan_without_an_arena(kuiper: Any, tmp_path: Path) -> None:
 
 
 def test_cache(kuiper: Any, tmp_path: Path) -> None:
+    team()  # whose code would be kept too if this were the first to need it
     folder = tmp_path / "kept"
     with kuiperinfer.settings(cache_dir=str(folder)):
         assert kuiper("cache", "info")[0] == 0
