@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kuiperinfer.codegen.builder import Code
 from kuiperinfer.codegen.objects import assembly_of
-from kuiperinfer.codegen.spec import KernelSpec
 from kuiperinfer.codegen.target import target_named
-from kuiperinfer.codegen.vector_math import VECTOR_FUNCTIONS, VectorFunction, emit_function
+from kuiperinfer.codegen.vector_math import VECTOR_FUNCTIONS, VectorFunction
 from kuiperinfer.dtypes import Array
 from kuiperinfer.expression import ALL_FUNCTIONS
+from tests.codegen import every_float
 from tests.codegen.native import LEVELS, TARGETS, compile_specs, module_of
+from tests.codegen.ulps import Apply, errors_in_ulps, exact_values
 
 MEASURED = [row for row in VECTOR_FUNCTIONS.values() if row.ulps is not None]
-EXACT = {"fmod", "remainder", "floor_divide"}  # whose reference is float32: a quotient of 277 bits fits no float64
 
 SPECIAL = [
     0.0,
@@ -51,28 +51,6 @@ NEAR_QUADRANTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Apply(KernelSpec):
-    """A function of the table applied to `count` floats: operands, then the output."""
-
-    name: str
-    count: int
-
-    @property
-    def tasks(self) -> int:
-        return 1
-
-    def emit(self, code: Code) -> None:
-        *operands, out = code.pointers(ALL_FUNCTIONS[self.name].arity + 1)
-
-        def body(index: object, _: Sequence[object]) -> Sequence[object]:
-            value = emit_function(code, self.name, *(code.load(code.at(operand, index)) for operand in operands))
-            code.store(value, code.at(out, index))
-            return ()
-
-        code.loop(0, self.count, code.target.lanes, body)
-
-
 @functools.cache
 def numbers() -> tuple[Array, Array]:
     """Floats for the first and second argument; the first alone covers all exponents, signs and kinds."""
@@ -90,36 +68,13 @@ def numbers() -> tuple[Array, Array]:
 
 @functools.cache
 def reference(name: str) -> Array:
-    function = ALL_FUNCTIONS[name]
-    assert function.numpy is not None
-    arguments = numbers()[: function.arity]
-    with np.errstate(all="ignore"):
-        if name not in EXACT:
-            arguments = tuple(argument.astype(np.float64) for argument in arguments)
-        return np.asarray(function.numpy(*arguments)).astype(np.float64)
+    return exact_values(name, numbers()[: ALL_FUNCTIONS[name].arity])
 
 
 @functools.cache
 def kernels(target: str) -> dict[str, Callable[..., None]]:
     specs = [Apply(row.name, len(numbers()[0])) for row in MEASURED if row.name != "where"]
     return {spec.name: run for spec, run in zip(specs, compile_specs(specs, target), strict=True)}
-
-
-def errors_in_ulps(result: Array, exact: Array) -> Array:
-    """|result - exact| in units in the last place of `exact` as a float32; infinite where NaN or a zero's sign is wrong.
-
-    Infinity counts as 2**128, the number that would follow the largest one.
-    """
-    with np.errstate(invalid="ignore"):
-        wide = result.astype(np.float64)
-    wide = np.where(np.isinf(wide), np.copysign(2.0**128, wide), wide)
-    limited = np.where(np.abs(exact) > 2.0**128, np.copysign(2.0**128, exact), exact)
-    exponents = np.clip(np.frexp(np.where(np.isnan(limited), 0, limited))[1], -125, 128)
-    with np.errstate(invalid="ignore"):
-        errors = np.abs(wide - limited) / np.ldexp(1.0, exponents - 24)
-    both_nan = np.isnan(result) & np.isnan(exact)
-    wrong_sign = (exact == 0) & (np.signbit(result) != np.signbit(exact))
-    return np.where(both_nan, 0, np.where(np.isnan(errors) | wrong_sign, np.inf, errors))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -168,3 +123,55 @@ def test_instructions_of_a_loop(name: str, most: int) -> None:
     assert loop is not None
     instructions = re.findall(r"^\t[a-z]\w*", loop[2], re.MULTILINE)
     assert "zmm" in loop[2] and len(instructions) <= most, "\n".join(instructions)
+
+
+# ------------------------------------------------------------------------------------------- the run over all floats
+
+
+@pytest.mark.parametrize(
+    ("result", "exact", "error"),
+    [
+        (1.0, 1.0, 0.5),  # correctly rounded
+        (1.0 + 2.0**-22, 1.0, 2.0),
+        (1.0, 1.0 + 1.75 * 2.0**-23, 1.75),
+        (3 * 2.0**-149, 2.0**-149, 2.0),
+        (np.inf, 2.0**128 * (1 - 2.0**-24), 1.0),
+        (-0.0, 0.0, np.inf),
+        (0.0, -(2.0**-160), np.inf),
+        (np.nan, np.nan, 0.5),
+        (-np.nan, np.nan, 0.5),
+        (1.0, np.nan, np.inf),
+        (np.nan, 1.0, np.inf),
+        (-np.inf, np.inf, np.inf),
+    ],
+)
+def test_the_worst_result_is_seen(result: float, exact: float, error: float) -> None:
+    worst = every_float.Worst()
+    arguments = np.array([5, 6, 7], np.float32)
+    worst.see([arguments], np.array([1, result, 2], np.float32), np.array([1, exact, 2], np.float64))
+    assert worst.error == error or (np.isinf(error) and worst.error > 2**23)
+    assert worst.arguments == ([6.0] if error > 0.5 else [])
+    worst.see([arguments], arguments, arguments.astype(np.float64))
+    assert worst.error == error or np.isinf(error)
+
+
+def test_every_number_is_every_number() -> None:
+    chunks = [x.view(np.uint32) for (x,) in every_float.every_number(2**13 - 1)]
+    taken = np.concatenate(chunks).astype(np.int64)
+    assert set(np.unique(np.diff(taken)[: 2**32 // (2**13 - 1)])) == {2**13 - 1}
+    assert taken[0] == 0 and taken.max() > 2**32 - 2**13
+
+
+def test_bounds_are_held_against_what_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sample = ["--step", "65521", "--pairs", "100000", "--targets", TARGETS[-1], "--json", str(tmp_path / "ulps.json")]
+    assert every_float.main(["--only", "exp*,pow", *sample]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| exp", "| expm1", "| pow"]
+    assert 0.5 <= float(rows[0][2]) <= float(rows[0][1])
+    assert set(json.loads((tmp_path / "ulps.json").read_text("utf-8"))) == {"exp", "expm1", "pow"}
+    monkeypatch.setitem(VECTOR_FUNCTIONS, "exp", VectorFunction("exp", VECTOR_FUNCTIONS["exp"].emit, 0.6))
+    assert every_float.main(["--only", "exp", *sample]) == 1
+    with pytest.raises(SystemExit):
+        every_float.main(["--only", "nothing"])
