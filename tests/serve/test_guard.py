@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
-from kuiperinfer.serve import Limits
+from kuiperinfer.serve import Limits, server
 from kuiperinfer.serve.guard import names_of
 from tests.serve import models
 from tests.serve.conftest import Running, wait_until
@@ -58,19 +59,40 @@ def test_a_token(start: Start) -> None:
     assert running.ask("POST", "/v2/models/rows/infer", {})[0] == 401
 
 
-def test_too_many_connections(start: Start) -> None:
+def test_too_many_connections(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_IDLE_SECONDS", 60.0)  # as if all had been busy a moment ago
     running = start({"rows": models.ROWS}, limits=Limits(connections=2))
-    with running.connect() as one, running.connect():
+    with running.connect() as one, running.connect() as two:
         wait_until(lambda: len(running.connections) == 2)
         assert one.ask("GET", "/v2")[0] == 200
         with running.connect() as three:
             status, headers, content = three.ask("GET", "/v2")
             assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
             assert content == {"error": "there are too many connections"}
-        wait_until(lambda: len(running.connections) == 2)
-        assert running.ask("GET", "/v2/health/live")[0] == 200  # or the server would be taken for dead
-        wait_until(lambda: len(running.connections) == 2)
-        assert one.ask("GET", "/v2")[0] == 200
+            assert one.ask("GET", "/v2")[0] == 200  # who was here before does not suffer
+            assert three.is_closed()
+        status, headers, _ = running.ask("GET", "/v2/health/live")
+        assert (status, headers["connection"]) == (200, "close")  # or the server would be taken for dead
+        assert two.ask("GET", "/v2")[0] == 200
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_for_longest(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.0)
+    running = start({"rows": models.ROWS}, limits=Limits(connections=3))
+    with ExitStack() as stack:
+        silent, asking, idle = (stack.enter_context(running.connect()) for _ in range(3))
+        wait_until(lambda: len(running.connections) == 3)
+        assert idle.ask("GET", "/v2")[0] == 200
+        asking.send("POST", "/v2/models/rows/infer", b"{", Content_Length="2")
+        wait_until(lambda: sum(connection.cycle is not None for connection in running.connections) == 2)
+        for closed in (silent, idle):
+            newer = stack.enter_context(running.connect())
+            assert newer.ask("GET", "/v2")[0] == 200
+            assert closed.is_closed()
+        asking.socket.sendall(b"}")
+        assert asking.answer()[0] == 400  # it was read: there are no inputs in it
 
 
 def test_pages_from_elsewhere(start: Start) -> None:

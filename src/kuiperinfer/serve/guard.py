@@ -27,6 +27,7 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+CROWDED_OUT = "crowded_out"  # in the state of requests whose connection is one too many
 _OPEN = ("/", "/page/", "/v2/health/")  # what needs no token: the page's own files, which hold nothing, and probes
 
 
@@ -52,24 +53,26 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        crowded_out = CROWDED_OUT in scope.get("state", ())
+
         async def guarded_send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
-                if self.service.draining or self.service.crowded():
+                if self.service.draining or crowded_out:
                     headers["connection"] = "close"
             await send(message)
 
         try:
-            self._check(scope["path"], Headers(scope=scope))
+            self._check(scope["path"], Headers(scope=scope), crowded_out)
         except Refusal as refusal:
             status, headers, body = refusal_answer(refusal)
             await Response(body, status, headers)(scope, receive, guarded_send)
             return
         await self.app(scope, receive, guarded_send)
 
-    def _check(self, path: str, headers: Headers) -> None:
+    def _check(self, path: str, headers: Headers, crowded_out: bool) -> None:
         """Raises `Refusal` for those who may not ask."""
         host, origin = headers.get("host", ""), headers.get("origin")
         hosts = self.service.hosts
@@ -80,7 +83,7 @@ class Guard:
         if not path.startswith("/v2/health/"):  # probes are answered in any case
             if self.service.draining:
                 raise shutting_down()
-            if self.service.crowded():
+            if crowded_out:
                 raise Refusal(503, "there are too many connections", retry_after=1)
         token = self.service.options.token
         if token and not (path == "/" or path.startswith(_OPEN[1:])):

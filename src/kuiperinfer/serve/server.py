@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..errors import InputError
 from .app import make_app
-from .guard import SECURITY_HEADERS, names_of, refusal_answer
+from .guard import CROWDED_OUT, SECURITY_HEADERS, names_of, refusal_answer
 from .options import Limits
 from .refusals import Refusal
 from .service import Service
@@ -29,6 +29,7 @@ _BACKLOG = 512
 _KEEP_ALIVE_SECONDS = 30
 _SWITCH_SECONDS = 1e-3  # so that a worker whose run has ended does not wait long for the interpreter's lock
 _READ_BYTES = 1 << 20  # that asyncio takes from a connection at a time: pictures as tensors in one or two turns
+_IDLE_SECONDS = 1.0  # without a request, after which a connection gives its place to a new one if there are too many
 _LAST_CONNECTIONS_SECONDS = 0.1  # for connections that the system has taken but this process has not
 
 
@@ -36,16 +37,22 @@ class _Connection(HttpToolsProtocol):
     """A connection whose client has to come to the point, and to take what it asked for.
 
     The head of a request has `limits.head_seconds` to arrive, and may have `limits.head_bytes`; a client that takes nothing of
-    its answer for `body_seconds` is cut off, lest what it does not take fills the memory.
+    its answer for `body_seconds` is cut off, lest what it does not take fills the memory. Where there are `limits.connections`
+    already, the one that has been idle for longest is closed in favour of a new one; if none has been idle for a second,
+    the requests of the new one are refused (`CROWDED_OUT` in the state of their scope).
     """
 
     limits = Limits()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        transport.max_size = _READ_BYTES
+        if hasattr(transport, "max_size"):  # asyncio's own; others read as much as they like
+            transport.max_size = _READ_BYTES
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head_bytes = 0  # received since the last piece of a body, or the last request's end
+        self._idle_since = self.loop.time()
+        if len(self.connections) > self.limits.connections and not self._close_idlest():
+            self.app_state = {**self.app_state, CROWDED_OUT: True}
         self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
     def data_received(self, data: bytes) -> None:
@@ -65,6 +72,10 @@ class _Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._head_bytes = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(Refusal(400, "this is no valid HTTP request"))
@@ -89,6 +100,18 @@ class _Connection(HttpToolsProtocol):
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {headers[name]}" for name in headers)]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
+
+    def _close_idlest(self) -> bool:
+        """Closes the connection that has been idle for longest; False where none has been so for `_IDLE_SECONDS`."""
+        since = self.loop.time() - _IDLE_SECONDS
+        idle = [other for other in self.connections if other._is_idle() and other._idle_since <= since]
+        if idle:
+            min(idle, key=lambda other: other._idle_since).transport.close()
+        return bool(idle)
+
+    def _is_idle(self) -> bool:
+        """Whether no part of a request is here, nor an answer under way."""
+        return not (self._is_answering() or self._head_bytes or self.transport.is_closing())
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -137,8 +160,6 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=max(1, round(limits.drain_seconds)),
             )
         )
-
-        service.crowded = lambda: len(self.server_state.connections) > limits.connections
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal starts the shutdown, the second ends the process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,9 +35,6 @@ class Service:
         self.bodies = BodyReader(self.options.limits)
         self.hosts = self.options.hosts
         self.draining = False
-        self.crowded: Callable[[], bool] = (
-            bool  # whether there are more connections than there may be; the server knows
-        )
         self.failure: KuiperError | None = None  # of a model without which there is nothing to serve
 
     @property
