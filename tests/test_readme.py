@@ -13,7 +13,7 @@ import pytest
 import kuiperinfer
 from kuiperinfer.cli.commands import COMMANDS
 from tests.markdown_code import run_python
-from tests.small_models import CONVOLUTION, write_model
+from tests.small_models import write_model
 
 SCALED = """7767517
 3 2
@@ -30,7 +30,6 @@ def test_the_python_runs_and_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All blocks in order, in one namespace; the layer shown there runs."""
-    write_model(tmp_path, CONVOLUTION, name="tiny")
     monkeypatch.chdir(tmp_path)
     before = set(kuiperinfer.layers.registered())
     namespace: dict[str, object] = {"__name__": "readme"}

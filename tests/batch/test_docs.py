@@ -11,7 +11,6 @@ from kuiperinfer.batch.output import OutputFolder
 from kuiperinfer.batch.picture_tasks import ANSWERS
 from kuiperinfer.cli.batch import command
 from tests.markdown_code import run_python
-from tests.small_models import CONVOLUTION, write_model
 
 DOCS = (Path(__file__).resolve().parents[2] / "docs" / "batch.md").read_text("utf-8")
 
@@ -19,7 +18,6 @@ DOCS = (Path(__file__).resolve().parents[2] / "docs" / "batch.md").read_text("ut
 def test_the_python_runs_and_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_model(tmp_path, CONVOLUTION, name="tiny")
     monkeypatch.chdir(tmp_path)
     run_python(DOCS, "batch.md", {}, capsys)
 
