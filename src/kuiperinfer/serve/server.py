@@ -104,7 +104,8 @@ class _Connection(HttpToolsProtocol):
     def _close_idlest(self) -> bool:
         """Closes the connection that has been idle for longest; False where none has been so for `_IDLE_SECONDS`."""
         since = self.loop.time() - _IDLE_SECONDS
-        idle = [other for other in self.connections if other._is_idle() and other._idle_since <= since]
+        others: set[Any] = self.connections  # all of this class
+        idle = [other for other in others if other._is_idle() and other._idle_since <= since]
         if idle:
             min(idle, key=lambda other: other._idle_since).transport.close()
         return bool(idle)
