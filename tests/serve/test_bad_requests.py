@@ -77,6 +77,8 @@ BAD: list[tuple[str, Any, int, str]] = [
     ("no data", changed(data=None), 400, "input 'x': there is neither data nor a binary_data_size"),
     ("few data", changed(data=[1, 2]), 400, r"expected 3 elements for shape [1, 3], found [2]"),
     ("words", changed(data=["1", "2", "3"]), 400, "expected numbers for FP32"),
+    ("a boolean", changed(data=[1, 2.5, True]), 400, "input 'x': data[2]: expected numbers for FP32, found a boolean"),
+    ("a boolean within", changed(data=[[False, 1, 2]]), 400, "data[0][0]: expected numbers for FP32, found a boolean"),
     ("BYTES", changed(datatype="BYTES", data=["1", "2", "3"]), 400, "datatype BYTES is not supported"),
     ("no datatype", changed(datatype=None), 400, "datatype: expected one of BOOL"),
     ("size without bytes", changed(data=None, parameters={"binary_data_size": 12}), 400, "only 0 bytes are left"),

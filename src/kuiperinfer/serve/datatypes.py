@@ -88,6 +88,10 @@ def from_json(data: Any, shape: Sequence[int], dtype: DType) -> Array:
         raise bad_request("data: expected numbers in lists of equal length, nested as the shape or flat") from None
     if found.size and found.dtype.kind not in _JSON_KINDS[dtype.kind]:
         raise bad_request(f"data: expected {_JSON_WORDS[dtype.kind]} for {datatype_name(dtype)}, and nothing else")
+    if dtype.kind != "bool" and (place := _place_of_bool(data)):
+        raise bad_request(
+            f"data{place}: expected {_JSON_WORDS[dtype.kind]} for {datatype_name(dtype)}, found a boolean"
+        )
     if found.shape != tuple(shape) and found.shape != (math.prod(shape),):
         raise bad_request(
             f"data: expected {math.prod(shape)} elements for shape {list(shape)}, found {list(found.shape)}"
@@ -95,6 +99,15 @@ def from_json(data: Any, shape: Sequence[int], dtype: DType) -> Array:
     if found.size:
         _check_range(found, dtype)
     return _converted(found, dtype).reshape(shape)
+
+
+def _place_of_bool(data: list[Any]) -> str:
+    """Where ``true`` or ``false`` stands among numbers, which NumPy would take for 1 and 0: ``"[0][2]"``, or nothing."""
+    kinds = set(map(type, data))
+    if bool in kinds:
+        return f"[{next(index for index, value in enumerate(data) if type(value) is bool)}]"
+    places = ((index, _place_of_bool(value)) for index, value in enumerate(data)) if list in kinds else ()
+    return next((f"[{index}]{place}" for index, place in places if place), "")
 
 
 def _check_range(found: Array, dtype: DType) -> None:
