@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,10 +22,10 @@ from PIL import Image
 import kuiperinfer
 from kuiperinfer.batch import Predictor
 from kuiperinfer.batch.job import BatchJob, Listener, Progress, default_part_rows
-from kuiperinfer.batch.local import local_runner
+from kuiperinfer.batch.local import local_runner, worker_count
 from kuiperinfer.batch.output import OutputFolder
 from kuiperinfer.batch.part import run_part
-from kuiperinfer.batch.ray_cluster import PartActor
+from kuiperinfer.batch.ray_cluster import PartActor, ray_runner
 from kuiperinfer.batch.sources import Slice, find_sources
 from kuiperinfer.batch.tasks import RawTask
 from kuiperinfer.errors import InputError, ShapeError
@@ -246,7 +247,7 @@ import sys, time
 from pathlib import Path
 from kuiperinfer.batch import Predictor
 from kuiperinfer.batch.job import BatchJob
-from kuiperinfer.batch.local import local_runner
+from kuiperinfer.batch.local import local_runner, worker_count
 from kuiperinfer.batch.output import OutputFolder
 from kuiperinfer.batch.sources import find_sources
 from kuiperinfer.batch.tasks import RawTask
@@ -308,3 +309,30 @@ def test_a_part_at_which_workers_are_lost_again_and_again_ends_the_job(linear: P
     with job.output.opened(job.identity()):  # started again
         assert actor(message) == {"part": [2], "rows": [8], "errors": [0], "problem": [""]}
         assert job.output.finished(2) is not None
+
+
+# ------------------------------------------------------------------------------------------- workers
+
+
+def test_workers_and_their_threads_do_not_exceed_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("allowed_cpus", "default_threads"):
+        monkeypatch.setattr(f"kuiperinfer.batch.local.{name}", lambda: 6)
+    assert [worker_count(*given) for given in ((None, 1), (None, 4), (2, 3), (1, 6))] == [6, 1, 2, 1]
+    with pytest.raises(InputError, match="threads: expected 1 to 6, the CPUs that this process may use, found 7"):
+        worker_count(None, 7)
+    with pytest.raises(InputError, match=r"4 workers of 2 threads exceed the 6 CPUs .* expected at most 3 workers"):
+        worker_count(4, 2)
+    with pytest.raises(InputError, match="7 workers of 1 threads exceed the 6 CPUs"):
+        ray_runner("local", 7, 1)
+
+
+def test_an_address_where_no_cluster_is(linear: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'kuiperinfer[ray]'")
+    np.save(tmp_path / "x.npy", ROWS)
+    job = raw_job(linear, [tmp_path / "x.npy"], tmp_path / "out")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]  # nobody listens there
+        for address in (f"127.0.0.1:{port}", f"ray://localhost:{port}", "nowhere.invalid:6379", "127.0.0.1:99999"):
+            with pytest.raises(InputError, match=f"--ray {address}: there is no Ray cluster to be reached.*6379"):
+                job.run(ray_runner(address, 1, 1))

@@ -19,6 +19,7 @@ from PIL import Image
 
 import kuiperinfer
 from kuiperinfer.cli import main
+from kuiperinfer.runtime.team import allowed_cpus
 from kuiperinfer.vision import preprocess_for, read_picture
 from tests.batch.test_job import files
 from tests.small_models import CONVOLUTION, LINEAR, write_model
@@ -61,7 +62,7 @@ def test_whoever_is_killed_the_results_are_those_of_the_plain_loop(tmp_path: Pat
         Image.fromarray(picture).save(tmp_path / "in" / f"{number:04}.png")
     (tmp_path / "in" / "0700.png").write_bytes(b"broken")
     job = ("batch", tmp_path / "in", "--job", "raw", "--model", model, "--part", 50, "-o")
-    on_ray = (tmp_path / "ray", "--ray", "local", "--actors", 2, "--json")
+    on_ray = (tmp_path / "ray", "--ray", "local", "--actors", min(2, allowed_cpus()), "--json")
 
     first = kuiper(*job, *on_ray)
     finished = tmp_path / "ray" / "finished"
@@ -130,7 +131,7 @@ def test_a_predictor_in_a_pipeline_of_ray_data(tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "y.npy"), expected)
 
 
-def test_a_cluster_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((4, 4), np.float32))
     model = write_model(tmp_path, LINEAR)
     process = kuiper(

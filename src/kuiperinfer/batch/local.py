@@ -7,6 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+from ..errors import InputError
+from ..runtime.team import allowed_cpus, default_threads
 from .job import BatchJob, Progress, Runner
 from .part import run_part
 from .sources import Slice
@@ -14,6 +16,23 @@ from .sources import Slice
 
 class _Stopped(Exception):
     """Raised within workers whose work is not wanted any more."""
+
+
+def worker_count(workers: int | None, threads: int) -> int:
+    """`workers`, or as many as there are CPUs for.
+
+    Raises `InputError` where workers of `threads` threads need more CPUs than this process may use: they would only wait for
+    each other.
+    """
+    allowed = allowed_cpus()
+    if threads > allowed:
+        raise InputError(f"threads: expected 1 to {allowed}, the CPUs that this process may use, found {threads}")
+    if workers is not None and workers * threads > allowed:
+        raise InputError(
+            f"{workers} workers of {threads} threads exceed the {allowed} CPUs that this process may use; "
+            f"expected at most {allowed // threads} workers"
+        )
+    return workers or max(1, default_threads() // threads)
 
 
 def local_runner(workers: int) -> Runner:

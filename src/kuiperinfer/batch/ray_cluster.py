@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -13,10 +16,12 @@ from typing import Any
 
 from ..errors import InputError, KuiperError
 from .job import BatchJob, Progress, Runner
+from .local import worker_count
 from .output import Finished
 from .part import run_part
 from .sources import Slice
 
+_ANSWER_SECONDS = 12.0  # of a cluster that is asked whether it is there
 _MOST_ATTEMPTS = 5  # at one part: Ray would give what kills its worker to another one for ever
 
 
@@ -53,7 +58,10 @@ def ray_runner(address: str, actors: int | None, threads: int) -> Runner:
 
     `actors` workers (as many as the cluster's CPUs allow, if None) of `threads` CPUs each; Ray restarts those that are lost,
     and gives their part to another. All machines need this package, and the paths of the inputs and of the output folder.
+    Raises `InputError` where there is no cluster, or no machine with so many CPUs.
     """
+    if address == "local":
+        actors = worker_count(actors, threads)
 
     def run(job: BatchJob, parts: Mapping[int, Sequence[Slice]], progress: Progress) -> None:
         if parts:
@@ -70,8 +78,9 @@ def _connected(address: str, actors: int | None, threads: int) -> Iterator[None]
     if ray.is_initialized():  # by the program that we are a part of
         yield
         return
+    _check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    local = {"num_cpus": actors * threads if actors else None, "include_dashboard": False} if address == "local" else {}
+    local = {"num_cpus": (actors or 1) * threads, "include_dashboard": False} if address == "local" else {}
     with redirect_stdout(sys.stderr):  # where Ray reports workers that were lost
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **local)
@@ -84,6 +93,23 @@ def _connected(address: str, actors: int | None, threads: int) -> Iterator[None]
             ray.shutdown()
 
 
+def _check_address(address: str) -> None:
+    """Raises `InputError` where no cluster answers soon: Ray itself tries to reach it for minutes."""
+    host_and_port = re.fullmatch(r"(ray://)?\[?([^\s/]+?)\]?:([0-9]+)", address)
+    try:
+        if host_and_port:
+            socket.create_connection((host_and_port[2], int(host_and_port[3])), _ANSWER_SECONDS).close()
+        if address == "auto" or (host_and_port and not host_and_port[1]):  # whatever it says of a cluster, there is one
+            status = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+            subprocess.run(status, capture_output=True, timeout=_ANSWER_SECONDS, check=False)
+    except (OSError, OverflowError, UnicodeError, subprocess.TimeoutExpired) as error:
+        reason = f"no answer within {_ANSWER_SECONDS:g} s" if isinstance(error, subprocess.TimeoutExpired) else error
+        raise InputError(
+            f"--ray {address}: there is no Ray cluster to be reached ({reason}); expected the head's address as "
+            f"`ray start --head` shows it (port 6379 by default), auto on one of its machines, or local for one within this"
+        ) from error
+
+
 def _run(
     job: BatchJob, parts: Mapping[int, Sequence[Slice]], progress: Progress, actors: int | None, threads: int
 ) -> None:
@@ -93,6 +119,11 @@ def _run(
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False  # `progress` hears of everything
+    largest = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
+    if threads > largest:
+        raise InputError(
+            f"threads: expected 1 to {largest}, the CPUs of the cluster's largest machine, found {threads}"
+        )
     room = max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
     most = min(actors or room, len(parts))
     rows = [{"part": number, "slices": pickle.dumps(slices)} for number, slices in parts.items()]

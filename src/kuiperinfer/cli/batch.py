@@ -81,8 +81,8 @@ def command(
         require_extra("ray", "kuiper batch --ray")
     from .batch_jobs import make_job
 
-    job = make_job(inputs, output.absolute(), kind, threads, **others)
     runner = _local(actors, threads) if ray is None else _on_ray(ray, actors, threads)
+    job = make_job(inputs, output.absolute(), kind, threads, **others)
     start = time.perf_counter()
     with progress_on_stderr() as listener:
         summary = job.run(runner, listener)
@@ -91,10 +91,9 @@ def command(
 
 
 def _local(actors: int | None, threads: int) -> Runner:
-    from ..batch.local import local_runner
-    from ..runtime.team import default_threads
+    from ..batch.local import local_runner, worker_count
 
-    return local_runner(actors or max(1, default_threads() // threads))
+    return local_runner(worker_count(actors, threads))
 
 
 def _on_ray(address: str, actors: int | None, threads: int) -> Runner:
