@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -226,6 +227,7 @@ def test_what_spark_expects(linear: Path, pair: Path, tmp_path: Path) -> None:
     flat = Predictor(write_model(tmp_path, CONVOLUTION)).for_spark()()(np.zeros((2, 3, 4, 4), np.float32))
     assert flat.shape == (2, 8 * 2 * 2)
     renamed = Predictor(pair, lambda columns: {"left": columns["a"], "right": columns["b"]}).for_spark("a", "b")
+    assert [len(inspect.signature(made()).parameters) for made in (factory, renamed)] == [1, 2]  # Spark counts them
     assert np.array_equal(renamed()(ROWS[:, :3], ROWS[:, 1:])["pnnx_output_0.1"], ROWS[:, :3])
 
 

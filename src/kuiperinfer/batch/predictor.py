@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 import uuid
@@ -190,6 +191,10 @@ class SparkFactory:
             }
             return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
+        # Spark counts the parameters to find out how many columns there are.
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        parameters = [inspect.Parameter(f"column_{number}", kind) for number in range(len(names))]
+        predict.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return predict
 
 
