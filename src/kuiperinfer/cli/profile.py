@@ -61,7 +61,7 @@ def as_data(compiled: CompiledModel, runs: Sequence[Sequence[Span]], peak: Peak)
     for index, (row, least) in enumerate(zip(compiled.describe_steps(seconds), seconds, strict=True)):
         step = {
             "step": index,
-            "operator": row.operator.name,
+            "operator": row.title,
             "type": row.operator.type,
             "kernel": row.kernel or None,
             "seconds": least,

@@ -44,12 +44,16 @@ from .target import Target
 
 @dataclass
 class KernelStep:
-    """Native code: a kernel and its operands, in the order of the kernel's arguments."""
+    """Native code: a kernel and its operands, in the order of the kernel's arguments.
+
+    `earlier` is the operator whose work, right before that of `operator`, is done by the way.
+    """
 
     operator: RuntimeOperator
     spec: KernelSpec
     refs: tuple[Ref, ...]
     writes: int  # which of the refs is written
+    earlier: RuntimeOperator | None = None
 
 
 @dataclass

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 _CLAIM = 0.1  # microseconds to claim a task and to begin with it
-_TEAMS = (1, 2, 4, 8)  # numbers of threads that shall all be served well
+TEAMS = (1, 2, 4, 8)  # numbers of threads that shall all be served well
+
+
+def team_time(tasks: int, microseconds: float) -> float:
+    """Thread time that so many tasks of a length take, waiting included, summed up over teams of different sizes."""
+    return sum(members * -(-tasks // members) * (microseconds + _CLAIM) for members in TEAMS)
 
 
 def share(units: int, unit_microseconds: float, sets: int = 1, grain: int = 1, most: int | None = None) -> int:
@@ -14,11 +19,8 @@ def share(units: int, unit_microseconds: float, sets: int = 1, grain: int = 1, m
     grains = -(-units // grain)
     limit = grains if most is None else max(1, min(grains, most // grain))
     candidates = {-(-grains // chunks) for chunks in range(1, 65)} | {limit}
-    total = units * sets * unit_microseconds
 
     def cost(count: int) -> float:
-        chunks = -(-units // (count * grain))
-        longest = count * grain * unit_microseconds + _CLAIM
-        return sum(members * -(-chunks * sets // members) * longest / total for members in _TEAMS)
+        return team_time(-(-units // (count * grain)) * sets, count * grain * unit_microseconds)
 
     return grain * min((count for count in candidates if count <= limit), key=lambda count: (cost(count), -count))

@@ -45,9 +45,8 @@ PASSES: tuple[Pass, ...] = (
 def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[list[RuntimeOperator], Specs]:
     """The graph after all passes, at given input shapes: operators in execution order, and what is known of their operands."""
     operators, specs = copy_graph(graph.topo_operators, infer_shapes(graph.topo_operators, inputs))
-    off = {name.strip() for name in settings.passes_off.split(",")}
     for one in PASSES:
-        if one.__name__ in off or "all" in off:
+        if is_off(one.__name__):
             continue
         before = len(operators)
         operators = one(operators, specs)
@@ -55,3 +54,9 @@ def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[lis
             verify(operators, specs, inputs, one.__name__)
         debug_print(3, f"{one.__name__}: {before} -> {len(operators)} operators")
     return operators, specs
+
+
+def is_off(name: str) -> bool:
+    """Whether a pass is switched off."""
+    off = {one.strip() for one in settings.passes_off.split(",")}
+    return name in off or "all" in off

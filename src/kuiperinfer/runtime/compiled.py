@@ -17,7 +17,7 @@ from ..locks import Lock
 from ..settings import debug_print, settings
 from .arenas import Arenas
 from .plan import Plan
-from .plan_text import kernel_of
+from .plan_text import kernel_of, title_of
 from .session import Session
 from .team import team
 
@@ -31,10 +31,12 @@ _MOST_IDLE_SESSIONS = 4
 class StepTime:
     """One step of a plan and the least time that it took: `kernel` is empty where the step runs the reference.
 
-    `flops` and `traffic` (bytes) are what the step has to do at least, 0 where that is not known.
+    `title` names all operators whose work it does, `operator` is the last of them. `flops` and `traffic` (bytes) are what the
+    step has to do at least, 0 where that is not known.
     """
 
     operator: RuntimeOperator
+    title: str
     kernel: str
     seconds: float
     flops: int
@@ -134,7 +136,7 @@ class CompiledModel:
         step, start = self.plan.steps[index], time.perf_counter()
         action()
         took = f"{(time.perf_counter() - start) * 1e3:9.3f} ms"
-        debug_print(2, f"{kernel_of(step) or 'reference':20} {step.operator.name:28} {took}")
+        debug_print(2, f"{kernel_of(step) or 'reference':20} {title_of(step):28} {took}")
 
     def _random_inputs(self) -> list[Array]:
         generator = np.random.default_rng(0)
@@ -167,4 +169,4 @@ def _compile_again(model: Model, specs: tuple[TensorSpec, ...], threads: int, pr
 def _step_time(step: Step, seconds: float) -> StepTime:
     spec = step.spec if isinstance(step, KernelStep) else None
     flops, traffic = (spec.flops, spec.traffic) if spec else (0, 0)
-    return StepTime(step.operator, kernel_of(step), seconds, flops, traffic)
+    return StepTime(step.operator, title_of(step), kernel_of(step), seconds, flops, traffic)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..codegen.cache import load_kernels
 from ..codegen.constants import Constants
+from ..codegen.depth_first import fuse_depth_first
 from ..codegen.lowering import Buffer, KernelStep, Lowering, Place, Ref, Step
 from ..codegen.objects import Library
 from ..codegen.spec import kernel_name
@@ -16,7 +17,7 @@ from ..dtypes import TensorSpec
 from ..errors import CompileError, KuiperError
 from ..graph import RuntimeGraph, RuntimeOperand
 from ..layers.base import is_imported
-from ..passes import optimise
+from ..passes import is_off, optimise
 from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
 from ..settings import debug_print, settings
 from .plan_text import plan_text
@@ -84,6 +85,8 @@ def _make_plan(
     operators, specs = optimise(graph, inputs)
     lowering = Lowering(operators, specs, target, exact=exact, slice_planner=_plan_slices, constants=constants)
     lowering.run()
+    if not is_off("fuse_depth_first"):
+        lowering.steps = fuse_depth_first(lowering.steps, target)
     lifetimes = _arena_lifetimes(lowering.steps)
     memory = plan_memory(list(lifetimes.values()))
     offsets = dict(zip(lifetimes, memory.offsets, strict=True))

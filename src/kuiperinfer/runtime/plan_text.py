@@ -18,6 +18,12 @@ def kernel_of(step: Step) -> str:
     return type(step.spec).__name__.removesuffix("Spec") if isinstance(step, KernelStep) else ""
 
 
+def title_of(step: Step) -> str:
+    """The names of the operators whose work a step does."""
+    earlier = step.earlier if isinstance(step, KernelStep) else None
+    return step.operator.name if earlier is None else f"{earlier.name} + {step.operator.name}"
+
+
 @dataclass(frozen=True)
 class PlacedBuffer:
     """A buffer of the arena: what lies in it (operands, or the operator that needs it for itself), when, and where."""
@@ -69,7 +75,7 @@ def plan_text(plan: Plan) -> str:
     kernels = [kernel_of(step) or "reference" for step in plan.steps]
     width = max(map(len, kernels), default=0)
     lines = [
-        f"{index:4} {kernel:{width}} {step.operator.type} {step.operator.name} {_places(plan, step)}"
+        f"{index:4} {kernel:{width}} {step.operator.type} {title_of(step)} {_places(plan, step)}"
         for index, (kernel, step) in enumerate(zip(kernels, plan.steps, strict=True))
     ]
     return "\n".join([head, *lines])

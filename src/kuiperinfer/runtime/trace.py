@@ -10,7 +10,7 @@ from typing import Any
 
 from ..codegen.lowering import KernelStep
 from .compiled import CompiledModel, Span
-from .plan_text import kernel_of
+from .plan_text import kernel_of, title_of
 
 
 def trace(compiled: CompiledModel, spans: Sequence[Span]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def trace(compiled: CompiledModel, spans: Sequence[Span]) -> dict[str, Any]:
             if step.spec.flops and duration:
                 details["GFLOP/s"] = round(step.spec.flops / duration / 1e3, 1)
         kind = details["kernel"]
-        event = {"ph": "X", "name": step.operator.name, "cat": kind, "ts": start, "dur": duration, "args": details}
+        event = {"ph": "X", "name": title_of(step), "cat": kind, "ts": start, "dur": duration, "args": details}
         events.append(event | process)
         events.append({"ph": "C", "name": "arena", "ts": start, "args": {"bytes alive": alive[index]}} | process)
     return {"traceEvents": events, "displayTimeUnit": "ms"}

@@ -50,9 +50,13 @@ class DepthwiseSpec(KernelSpec):
     def traffic(self) -> int:
         return 4 * (int(np.prod(self.input.shape)) + int(np.prod(self.output.shape)))
 
+    @property
+    def operand_count(self) -> int:
+        """Number of operands beside the input."""
+        return 3 + self.epilogue.operand_count
+
     def emit(self, code: Code) -> None:
-        source, weights, bias, out, *extra = code.pointers(4 + self.epilogue.operand_count)
-        lanes = code.target.lanes
+        source, *others = code.pointers(1 + self.operand_count)
         if self.by_rows:
             share, block = code.divmod(code.task, self.output.blocks)
             image, chunk = code.divmod(share, self.chunks)
@@ -61,11 +65,25 @@ class DepthwiseSpec(KernelSpec):
             image, block = code.divmod(plane, self.output.blocks)
         first = code.mul(chunk, self.rows)
         last = code.min(code.add(first, self.rows), self.output.height)
+        place = code.add(code.mul(image, self.input.image), code.mul(block, self.input.block_stride))
+        source = code.at(source, code.add(place, self.input.origin))
+        self.emit_rows(code, source, others, image, block, (first, last))
+
+    def emit_rows(
+        self,
+        code: Code,
+        source: Vector,
+        others: Sequence[Vector],
+        image: Index,
+        block: Index,
+        span: tuple[Index, Index],
+    ) -> None:
+        """A span of output rows of one block; `source` points to that block's first pixel, `others` are the other operands."""
+        weights, bias, out, *extra = others
+        lanes = code.target.lanes
         weights = code.at(weights, code.mul(block, self.kernel[0] * self.kernel[1] * lanes))
         start = code.load(code.at(bias, code.mul(block, lanes)), align=lanes * 4)
-        shift = self.input.origin - self.padding[0] * self.input.row - self.padding[1] * self.input.pixel
-        place = code.add(code.mul(image, self.input.image), code.mul(block, self.input.block_stride))
-        source = code.at(source, code.add(place, shift))
+        source = code.at(source, -self.padding[0] * self.input.row - self.padding[1] * self.input.pixel)
         place = code.add(code.mul(image, self.output.image), code.mul(block, self.output.block_stride))
         out = code.at(out, code.add(place, self.output.origin))
         operands = self.epilogue.seek(code, extra, image, block)
@@ -93,7 +111,7 @@ class DepthwiseSpec(KernelSpec):
                 tile(full * self.tile, rest)
             return ()
 
-        code.loop(first, last, 1, row, at_least_once=True)
+        code.loop(*span, 1, row, at_least_once=True)
 
     def _tile(self, code: Code, source: Vector, weights: Vector, start: Vector, width: int) -> list[Vector]:
         """The sums of `width` output pixels; an input pixel is loaded once for all that need it."""

@@ -7,7 +7,7 @@ blocked or planar (a first layer, read from NCHW with its few channels); the out
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,13 @@ class DirectConvolutionSpec(KernelSpec):
         return self.input.channels if self.input.block == 1 else self.input.block
 
     @property
+    def _channels_read(self) -> int:
+        """Input channels that a sum goes over: the last block's empty lanes are left out, as far as whole turns allow."""
+        if self.groups > 1 or self.input.block % UNROLL:
+            return self.input_blocks * self.channels_a_block
+        return -(-self.input.channels // UNROLL) * UNROLL
+
+    @property
     def chunks(self) -> int:
         """Shares of the output's pixels."""
         if self.columns:
@@ -99,22 +106,43 @@ class DirectConvolutionSpec(KernelSpec):
         else:
             share, chunk = code.divmod(code.task, self.chunks)
             group, image = code.divmod(share, self.output.batch)
-        operands = (source, weights, bias, out, extra)
+        out = code.at(out, code.add(code.mul(image, self.output.image), self.output.origin))
+        size = self.columns or self.rows
+        first = code.mul(chunk, size)
+        last = code.min(code.add(first, size), self.output.width if self.columns else self.output.height)
+
+        def share_of(group: Index, blocks: int) -> None:
+            to = code.at(out, code.mul(group, self.tile_blocks * self.output.block_stride))
+            self.emit_share(code, (source, weights, bias, to, extra), image, group, (first, last), blocks)
+
+        self.for_blocks(code, group, share_of)
+
+    def for_blocks(self, code: Code, group: Index, body: Callable[[Index, int], None]) -> None:
+        """`body(group, blocks)` for a group of output blocks: of `tile_blocks`, or of those that are left at the end."""
         full, rest = divmod(self.output.blocks, self.tile_blocks)
         if rest == 0:
-            self._emit_rows(code, operands, image, group, chunk, self.tile_blocks)
+            body(group, self.tile_blocks)
         elif full == 0:
-            self._emit_rows(code, operands, image, 0, chunk, rest)
+            body(0, rest)
         else:
             with code.when(code.less(group, full)):
-                self._emit_rows(code, operands, image, group, chunk, self.tile_blocks)
+                body(group, self.tile_blocks)
             with code.when(code.less(full - 1, group)):
-                self._emit_rows(code, operands, image, full, chunk, rest)
+                body(full, rest)
 
-    def _emit_rows(
-        self, code: Code, operands: tuple[Any, ...], image: Index, group: Index, chunk: Index, blocks: int
+    def emit_share(
+        self,
+        code: Code,
+        operands: tuple[Any, ...],
+        image: Index,
+        group: Index,
+        span: tuple[Index, Index],
+        blocks: int,
     ) -> None:
-        """All tiles of a chunk of the output's pixels, of `blocks` blocks."""
+        """The `blocks` output blocks of a group in a span of rows, or, where tasks are `columns`, of columns.
+
+        Of the operands (input, weights, bias, output, list of the epilogue's) the output points to the group's first pixel.
+        """
         source, weights, bias, out, extra = operands
         lanes, kernel_size = code.target.lanes, self.kernel[0] * self.kernel[1]
         block_weights = self.input_blocks * kernel_size * self.channels_a_block * lanes
@@ -127,10 +155,6 @@ class DirectConvolutionSpec(KernelSpec):
             source, self.input.origin - self.padding[0] * self.input.row - self.padding[1] * self.input.pixel
         )
         extra = self.epilogue.seek(code, extra, image, first_block)
-        out = code.at(
-            out, code.add(code.mul(image, self.output.image), code.mul(first_block, self.output.block_stride))
-        )
-        out = code.at(out, self.output.origin)
 
         def tile(y: Index, x: Index, width: int, rows: int) -> None:
             place = code.add(
@@ -153,12 +177,11 @@ class DirectConvolutionSpec(KernelSpec):
             tile(y, x, self.tile, 1)
             return ()
 
+        first, last = span
         if self.columns:
-            start = code.mul(chunk, self.columns)
-            stop = code.min(code.add(start, self.columns), full * self.tile)
-            code.loop(start, stop, self.tile, lambda x, _: whole_tile(0, x))
+            code.loop(first, code.min(last, full * self.tile), self.tile, lambda x, _: whole_tile(0, x))
             if rest:
-                with code.when(code.less(self.chunks - 2, chunk)):
+                with code.when(code.less(full * self.tile, last)):
                     tile(0, full * self.tile, rest, 1)
             return
 
@@ -172,14 +195,12 @@ class DirectConvolutionSpec(KernelSpec):
             tile(y, 0, self.output.width, self.tile_rows)
             return ()
 
-        first = code.mul(chunk, self.rows)
-        last = code.min(code.add(first, self.rows), self.output.height)
         if self.tile_rows > 1:
             whole = code.sub(last, code.mod(code.sub(last, first), self.tile_rows))
             code.loop(first, whole, self.tile_rows, several_rows)
             code.loop(whole, last, 1, row)
         else:
-            code.loop(first, last, 1, row, at_least_once=True)
+            code.loop(first, last, 1, row)
 
     def _input_start(self, code: Code, group: Index) -> Index:
         """Where the input channels of a share of output blocks begin: with groups, not at the first block."""
@@ -216,6 +237,9 @@ class DirectConvolutionSpec(KernelSpec):
         def channel_block(block: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
             block_source = code.at(source, code.mul(block, self.input.block_stride))
             block_weight = code.at(weights, code.mul(block, self.kernel[0] * self.kernel[1] * step_weights))
+            count = code.min(
+                code.sub(self._channels_read, code.mul(block, self.channels_a_block)), self.channels_a_block
+            )
 
             def position(index: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
                 y, x = code.divmod(index, self.kernel[1])
@@ -226,6 +250,7 @@ class DirectConvolutionSpec(KernelSpec):
                     code,
                     code.at(block_source, shift),
                     code.at(block_weight, code.mul(index, step_weights)),
+                    count,
                     sums,
                     pixels,
                     blocks,
@@ -242,13 +267,14 @@ class DirectConvolutionSpec(KernelSpec):
         code: Code,
         source: Vector,
         weights: Vector,
+        count: Index,
         sums: Sequence[Vector],
         pixels: Sequence[int],
         blocks: int,
         block_weights: int,
         prefetch: bool,
     ) -> Sequence[Vector]:
-        """One kernel position: every channel of a block, for every pixel of the tile; a few channels a turn of the loop."""
+        """One kernel position: `count` channels of a block, for every pixel of the tile; a few channels a turn of the loop."""
         lanes = code.target.lanes
         turn = UNROLL if self.channels_a_block % UNROLL == 0 else self.channels_a_block
 
@@ -272,7 +298,7 @@ class DirectConvolutionSpec(KernelSpec):
                         new[place] = code.fma(value, vectors[block], new[place])
             return new
 
-        return code.loop(0, self.channels_a_block, turn, channels, sums)
+        return code.loop(0, count, turn, channels, sums, at_least_once=True)
 
 
 @functools.cache

@@ -56,24 +56,40 @@ class PoolSpec(KernelSpec):
     def traffic(self) -> int:
         return 4 * (int(np.prod(self.input.shape)) + int(np.prod(self.output.shape)))
 
+    @property
+    def operand_count(self) -> int:
+        """Number of operands beside the input."""
+        return 1
+
     def emit(self, code: Code) -> None:
-        source, out = code.pointers(2)
+        source, *others = code.pointers(1 + self.operand_count)
         plane, chunk = code.divmod(code.task, self.chunks)
         image, block = code.divmod(plane, self.output.blocks)
         first = code.mul(chunk, self.rows)
         last = code.min(code.add(first, self.rows), self.output.height)
+        place = code.add(code.mul(image, self.input.image), code.mul(block, self.input.block_stride))
+        source = code.at(source, code.add(place, self.input.origin))
+        self.emit_rows(code, source, others, image, block, (first, last))
 
-        def seek(pointer: Vector, layout: ImageLayout) -> Vector:
-            place = code.add(code.mul(image, layout.image), code.mul(block, layout.block_stride))
-            return code.at(pointer, code.add(place, layout.origin))
-
-        from_plane, to_plane = seek(source, self.input), seek(out, self.output)
+    def emit_rows(
+        self,
+        code: Code,
+        source: Vector,
+        others: Sequence[Vector],
+        image: Index,
+        block: Index,
+        span: tuple[Index, Index],
+    ) -> None:
+        """A span of output rows of one block; `source` points to that block's first pixel, `others` are the other operands."""
+        (out,) = others
+        place = code.add(code.mul(image, self.output.image), code.mul(block, self.output.block_stride))
+        to_plane = code.at(out, code.add(place, self.output.origin))
 
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            self._row(code, from_plane, to_plane, y)
+            self._row(code, source, to_plane, y)
             return ()
 
-        code.loop(first, last, 1, row, at_least_once=True)
+        code.loop(*span, 1, row, at_least_once=True)
 
     def _row(self, code: Code, source: Vector, out: Vector, y: Index) -> None:
         (height, width), (step_y, step_x) = self.kernel, self.dilation

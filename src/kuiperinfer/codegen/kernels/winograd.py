@@ -247,7 +247,7 @@ class WinogradSpec(KernelSpec):
         lanes, form = code.target.lanes, self.form
         channels = self.weight_channels or self.input.blocks * lanes
         matrix = self.weight_plane if self.weight_channels else channels * lanes
-        pixels = blocked((1, channels, 1, self.chunk), lanes)
+        pixels = blocked((1, self.weight_channels or self.input.channels, 1, self.chunk), lanes)
         one = DirectConvolutionSpec(pixels, pixels, (1, 1), (1, 1), (1, 1), (0, 0), 1, Epilogue(), self.tile, blocks, 1)
 
         def product(row: Index, column: Index) -> None:
