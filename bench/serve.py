@@ -262,11 +262,13 @@ def measure_load(arguments: argparse.Namespace, work: Workload) -> None:
         for name, options in ways.items():
             with server(*options, *arguments.server) as (port, process):
                 load(port, work, arguments.clients, 2.0, tolerance=arguments.tolerance)
-                seconds, before = arguments.seconds / arguments.turns, cpu_seconds(process)
+                seconds, before = arguments.seconds / arguments.turns, (cpu_seconds(process), time.process_time())
                 outcome = load(port, work, arguments.clients, seconds, tolerance=arguments.tolerance)
-                spent = (cpu_seconds(process) - before) / max(1, len(outcome.seconds))
+                after, answers = (cpu_seconds(process), time.process_time()), max(1, len(outcome.seconds))
             figures[name].append(outcome.throughput)
-            print(f"turn {turn + 1}, {name}: {outcome}; {spent * 1e3:.2f} ms of CPU an answer", flush=True)
+            server_ms, clients_ms = ((end - begin) / answers * 1e3 for begin, end in zip(before, after, strict=True))
+            cost = f"{server_ms:.2f} ms of CPU an answer, and {clients_ms:.2f} of the clients"
+            print(f"turn {turn + 1}, {name}: {outcome}; {cost}", flush=True)
     ratios = [batched / single for batched, single in zip(*figures.values(), strict=True)]
     print(
         f"batched / one by one: {np.median(ratios):.2f}, the median of {', '.join(f'{ratio:.2f}' for ratio in ratios)}"

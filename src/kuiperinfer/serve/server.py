@@ -67,6 +67,8 @@ class _Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
+        if not self.cycle.body:
+            self.cycle.body = b""  # type: ignore[assignment]  # what is added to no bytes is not copied, nor when it is taken
         super().on_body(body)
 
     def on_message_complete(self) -> None:
