@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kuiperinfer.codegen.kernels.direct_convolution import choose_tile
+from kuiperinfer.codegen.kernels.direct_convolution import DirectConvolutionSpec, choose_tile
 from kuiperinfer.codegen.kernels.winograd import WinogradSpec, plan_winograd, reach
+from kuiperinfer.codegen.lowering import KernelStep
 from kuiperinfer.codegen.objects import assembly_of
 from kuiperinfer.codegen.target import target_named
 from tests.codegen.native import TARGETS
@@ -72,6 +73,22 @@ def test_channels_around_the_vector_width(channels: int, outputs: int) -> None:
 def test_kernels_strides_and_paddings(size: tuple[int, int], kernel: tuple[int, int], params: dict[str, Any]) -> None:
     given, weights = convolution(20, 24, kernel, **params)
     check_operator("nn.Conv2d", [normal(2, 20, *size)], given, weights)
+
+
+@pytest.mark.skipif("x86-64-v3" not in TARGETS, reason="this machine has no AVX2")
+@pytest.mark.parametrize("channels", [60, 75, 100])
+def test_sums_in_slices(channels: int) -> None:
+    """Where few registers make small tiles, sums go over some input channels at a time; the activation comes at the end."""
+    params, weights = convolution(channels, 29, 3, padding=(1, 1), stride=(2, 2))
+    x = normal(2, channels, 23, 40)
+    lines: list[Any] = [
+        ("nn.Conv2d", "conv", "x0", "a", params, weights),
+        ("nn.SiLU", "act", "a", "y", {}, {}),
+    ]
+    plan = check_graph([x], lines, ["y"], targets=["x86-64-v3"])
+    specs = [step.spec for step in plan.steps if isinstance(step, KernelStep)]
+    (spec,) = [spec for spec in specs if isinstance(spec, DirectConvolutionSpec)]
+    assert 0 < spec.slice < spec.input_blocks
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 13, 14, 15, 27, 29, 56])
@@ -288,7 +305,7 @@ def test_aarch64_code_has_vector_multiply_adds() -> None:
     x = normal(1, 16, 20, 20)
     target = target_named("aarch64")
     from kuiperinfer.codegen.joining import plan_slices
-    from kuiperinfer.codegen.lowering import KernelStep, Lowering
+    from kuiperinfer.codegen.lowering import Lowering
     from kuiperinfer.dtypes import TensorSpec
     from kuiperinfer.passes import optimise
 

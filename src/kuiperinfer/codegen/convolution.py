@@ -19,8 +19,12 @@ from .layout import NO_HALO, Halo, ImageLayout, planar
 from .lowering import Image, Lowering, Ref, as_float32, lowers
 from .pointwise import is_product_of_rows, lower_product_of_rows
 from .shares import share
+from .target import Target
 
 TASK_FLOPS = 4e6  # work that a task should have: long against claiming it, short against a step
+
+
+MANY_TILES = 8  # tiles of a task that weights which stay in the first-level cache serve well
 
 
 def microseconds(flops: float) -> float:
@@ -233,6 +237,7 @@ def plan_direct(
     else:
         most = max(tile_rows, near // (source.width * layer.stride[0]))
         rows = share(out.height, pixel_time * out.width, sets, tile_rows, most=most if by_rows else None)
+    tiles = (columns or rows * out.width) // tile
     return DirectConvolutionSpec(
         source,
         out,
@@ -248,7 +253,19 @@ def plan_direct(
         tile_rows,
         columns,
         by_rows,
+        0 if tiles < MANY_TILES else _slice(source, kernel, layer.groups, tile_blocks, lowering.target),
     )
+
+
+def _slice(source: ImageLayout, kernel: tuple[int, int], groups: int, tile_blocks: int, target: Target) -> int:
+    """Input blocks whose weights, for the blocks of a tile, take half of the first-level cache; 0 where all of them do.
+
+    With many registers a tile is so large that the second level brings weights fast enough.
+    """
+    blocks = len_blocks(source.channels // groups, source.block)
+    block = 4 * kernel[0] * kernel[1] * tile_blocks * target.lanes * source.block
+    slices = -(-blocks * block // (target.l1 // 2))
+    return 0 if target.registers >= 32 or source.block == 1 or slices < 2 else -(-blocks // slices)
 
 
 def len_blocks(channels: int, lanes: int) -> int:

@@ -35,7 +35,8 @@ class DirectConvolutionSpec(KernelSpec):
     `tile` pixels × `tile_blocks` output blocks are kept in registers; a task is `rows` output rows of `tile_blocks` blocks,
     or, where the output is one row, `columns` pixels of it. A tile of `tile_rows` > 1 rows has all of their pixels: for
     pictures narrower than a tile. Tasks go through the blocks of some rows and then to the next rows if `by_rows`, so that
-    threads share the picture, else through all rows of some blocks, so that they share the weights.
+    threads share the picture, else through all rows of some blocks, so that they share the weights. With a `slice` sums go
+    over so many input blocks at a time, of all tiles of a task, so that their weights stay in the first-level cache.
     """
 
     input: ImageLayout
@@ -52,6 +53,7 @@ class DirectConvolutionSpec(KernelSpec):
     tile_rows: int = 1
     columns: int = 0
     by_rows: bool = False
+    slice: int = 0
 
     @property
     def input_blocks(self) -> int:
@@ -156,21 +158,50 @@ class DirectConvolutionSpec(KernelSpec):
         )
         extra = self.epilogue.seek(code, extra, image, first_block)
 
-        def tile(y: Index, x: Index, width: int, rows: int) -> None:
+        def tile(y: Index, x: Index, width: int, rows: int, some: tuple[Index, Index]) -> None:
+            """Adds up `some` input blocks; what comes before the first ones and goes behind the last ones is in the output."""
             place = code.add(
                 code.mul(y, self.stride[0] * self.input.row), code.mul(x, self.stride[1] * self.input.pixel)
             )
-            start = [bias for bias in biases for _ in range(rows * width)]
-            sums = self.emit_tile(code, code.at(source, place), weights, start, width, block_weights, rows)
             tile_out = code.at(out, code.add(code.mul(y, self.output.row), code.mul(x, self.output.pixel)))
-            for block in range(blocks):
-                for number in range(rows * width):
-                    down, across = divmod(number, width)
-                    place = block * self.output.block_stride + down * self.output.row + across * self.output.pixel
-                    value = sums[block * rows * width + number]
+            pixels = [(down, across) for down in range(rows) for across in range(width)]
+            places = [
+                code.at(
+                    tile_out, block * self.output.block_stride + down * self.output.row + across * self.output.pixel
+                )
+                for block in range(blocks)
+                for down, across in pixels
+            ]
+            if some[0] == 0:
+                start = [bias for bias in biases for _ in pixels]
+            else:
+                start = [code.load(at, align=lanes * 4) for at in places]
+            sums = self.emit_tile(
+                code, code.at(source, place), weights, start, width, block_weights, rows,
+                prefetch=not self.slice, some=some,
+            )  # fmt: skip
+            for number, (value, to) in enumerate(zip(sums, places, strict=True)):
+                if some[1] == self.input_blocks:
+                    block, pixel = divmod(number, len(pixels))
+                    down, across = pixels[pixel]
                     value = self.epilogue.emit(code, value, extra, block, code.add(y, down), x, across)
-                    code.store(value, code.at(tile_out, place), align=lanes * 4)
+                code.store(value, to, align=lanes * 4)
 
+        def slice_of(first: Index, last: Index) -> Sequence[Vector]:
+            self._for_tiles(code, span, lambda y, x, width, rows: tile(y, x, width, rows, (first, last)))
+            return ()
+
+        size = self.slice or self.input_blocks
+        slices = -(-self.input_blocks // size)
+        if slices > 1:
+            slice_of(0, size)
+        code.loop(
+            1, slices - 1, 1, lambda number, _: slice_of(code.mul(number, size), code.mul(code.add(number, 1), size))
+        )
+        slice_of((slices - 1) * size, self.input_blocks)
+
+    def _for_tiles(self, code: Code, span: tuple[Index, Index], tile: Callable[[Index, Index, int, int], None]) -> None:
+        """`tile(y, x, width, rows)` for all tiles of a span of rows, or of columns."""
         full, rest = divmod(self.output.width, self.tile)
 
         def whole_tile(y: Index, x: Index) -> Sequence[Vector]:
@@ -223,8 +254,12 @@ class DirectConvolutionSpec(KernelSpec):
         rows: int = 1,
         *,
         prefetch: bool = True,
+        some: tuple[Index, Index] | None = None,
     ) -> Sequence[Vector]:
-        """The sums of `rows` × `width` pixels of all blocks, block after block, added to `start`."""
+        """The sums of `rows` × `width` pixels of all blocks, block after block, added to `start`.
+
+        They go over all input blocks, or those from the first of `some` to before the second.
+        """
         lanes = code.target.lanes
         pixels = [
             down * self.stride[0] * self.input.row + across * self.stride[1] * self.input.pixel
@@ -260,7 +295,7 @@ class DirectConvolutionSpec(KernelSpec):
 
             return code.loop(0, self.kernel[0] * self.kernel[1], 1, position, sums)
 
-        return code.loop(0, self.input_blocks, 1, channel_block, start)
+        return code.loop(*(some or (0, self.input_blocks)), 1, channel_block, start, at_least_once=True)
 
     def _emit_step(
         self,
