@@ -142,7 +142,10 @@ class OutputFolder:
 
     def finish(self, done: Finished) -> None:
         """Declares a part finished, whose files are in place."""
-        write_whole(self._record(done.part), json.dumps(done.to_dict(), ensure_ascii=False).encode())
+        with whole(
+            self._record(done.part), sync=False
+        ) as partial:  # a record that is lost costs its part, which is done again
+            partial.write_text(json.dumps(done.to_dict(), ensure_ascii=False), "utf-8")
         self._attempts(done.part).unlink(missing_ok=True)
 
     def count_attempt(self, part: int) -> int:

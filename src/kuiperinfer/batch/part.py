@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,8 +33,11 @@ class _Done:
     errors: list[dict[str, Any]] = field(default_factory=list)
 
     def fail(self, row: Row, error: KuiperError) -> None:
-        where = {"row": row.number, "source": _unicode(row.source), "source_row": row.source_row}
-        self.errors.append({**where, "error": _unicode(str(error))})
+        self.errors.append({**_where(row), "error": _unicode(str(error))})
+
+
+def _where(row: Row) -> dict[str, Any]:
+    return {"row": row.number, "source": _unicode(row.source), "source_row": row.source_row}
 
 
 def _unicode(text: str) -> str:
@@ -49,11 +52,15 @@ def run_part(job: BatchJob, number: int, slices: Sequence[Slice], progress: Prog
     schema = pa.schema([*_WHERE, *job.task.schema, *([("picture", pa.string())] if job.annotate else [])])
     try:
         with _Writer(path, schema) as writer:
+            records: list[dict[str, Any]] = []
             for done in _run_rows(job.task, read_rows(slices, job.task.columns), job.batch):
-                pictures = [_annotated(job, number, *row) for row in done.rows] if job.annotate else None
-                writer.write(_arrays(job.task, done, schema, pictures))
+                records += [_record(job, number, *row) for row in done.rows]
+                if len(records) >= job.task.records_at_once:
+                    writer.write(_arrow(job.task, records, schema))
+                    records = []
                 errors += done.errors
                 progress(len(done.rows) + len(done.errors), len(done.errors))
+            writer.write(_arrow(job.task, records, schema))
         if not writer.is_used:
             path.unlink(missing_ok=True)
         rows = sum(piece.stop - piece.start for piece in slices)
@@ -98,17 +105,23 @@ def _infer(task: Task, prepared: Sequence[tuple[Row, Any]], done: _Done) -> _Don
     return done
 
 
-def _arrays(task: Task, done: _Done, schema: Any, pictures: list[str] | None) -> Any:
-    if not done.rows:
+def _record(job: BatchJob, number: int, row: Row, prepared: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all columns for a row, and nothing else: what was prepared of it is large."""
+    picture = {"picture": _annotated(job, number, row, prepared, record)} if job.annotate else {}
+    return {**_where(row), **{name: record[name] for name in job.task.schema.names}, **picture}
+
+
+def _arrow(task: Task, records: Sequence[Mapping[str, Any]], schema: Any) -> Any:
+    """Records as a batch of Arrow; None where there are none."""
+    if not records:
         return None
-    rows = [row for row, _, _ in done.rows]
-    where = [[row.number for row in rows], [_unicode(row.source) for row in rows], [row.source_row for row in rows]]
-    arrays = [pa.array(values, kind) for values, (_, kind) in zip(where, _WHERE, strict=True)]
-    arrays += task.arrays([record for _, _, record in done.rows])
-    return pa.RecordBatch.from_arrays(arrays + ([pa.array(pictures)] if pictures else []), schema=schema)
+    ours = {field.name: array for field, array in zip(task.schema, task.arrays(records), strict=True)}
+    rest = [field for field in schema if field.name not in ours]
+    others = {field.name: pa.array([record[field.name] for record in records], field.type) for field in rest}
+    return pa.RecordBatch.from_arrays([(ours | others)[name] for name in schema.names], schema=schema)
 
 
-def _annotated(job: BatchJob, number: int, row: Row, prepared: Any, record: dict[str, Any]) -> str:
+def _annotated(job: BatchJob, number: int, row: Row, prepared: Any, record: Mapping[str, Any]) -> str:
     """Draws the answer on the picture and returns the path of the file, relative to the output folder."""
     from PIL import Image
 

@@ -80,6 +80,8 @@ class PictureTask(Task):
     when this was made.
     """
 
+    records_at_once = 32
+
     def __init__(self, kind: str, job: Job[Any], batch: int, threads: int, picture_column: str = "image") -> None:
         self.kind = kind
         self.job = job

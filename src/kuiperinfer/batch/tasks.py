@@ -27,6 +27,7 @@ class Task(ABC):
 
     columns: tuple[str, ...]  # of tables, those that `prepare` needs
     schema: Any  # of the records
+    records_at_once = 1  # that are turned into Arrow: more is quicker, where they are small
 
     @abstractmethod
     def prepare(self, row: Row) -> Any:
