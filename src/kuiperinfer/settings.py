@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import difflib
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import Any
 
 from .errors import InputError, did_you_mean
@@ -60,26 +63,53 @@ class SettingValues:
     max_image_pixels: int = 178_956_970
 
 
-_BOOLS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+_BOOLS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_CHOICES = {"engine": ("compiled", "reference"), "precision": ("fast", "exact")}
+_KINDS = {bool: "1 or 0", int: "a whole number from 0 on", str: "a text"}
+_NEAR = 0.85  # how like the name of a setting a variable's has to be to be taken for a slip of the pen
 
 
-def _parse(name: str, text: str, default: Any) -> Any:
-    try:
-        if isinstance(default, bool):
-            return _BOOLS[text.lower()]
-        return type(default)(text)
-    except (KeyError, ValueError):
-        kind = type(default).__name__
-        raise InputError(f"environment variable KUIPER_{name.upper()}: expected {kind}, found '{text}'") from None
+def _check(where: str, name: str, value: Any) -> None:
+    """`InputError` where a value is none that the setting `name` may have."""
+    kind = type(getattr(SettingValues, name))
+    expected = " or ".join(map(repr, _CHOICES[name])) if name in _CHOICES else _KINDS[kind]
+    if name in _CHOICES:
+        fits = value in _CHOICES[name]
+    elif kind is bool:
+        fits = value in (True, False)
+    elif kind is int:
+        fits = isinstance(value, Integral) and int(value) >= 0
+    else:
+        fits = isinstance(value, str)
+    if not fits:
+        hint = "; the cache's folder is the setting cache_dir, KUIPER_CACHE_DIR" if name == "cache" else ""
+        raise InputError(f"{where}: expected {expected}, found '{value}'{hint}")
+
+
+def _parse(text: str, kind: type) -> Any:
+    """The value that a variable's text stands for; the text itself, which `_check` refuses, where it stands for none."""
+    if kind is bool:
+        return _BOOLS.get(text.lower(), text)
+    return int(text) if kind is int and text.removeprefix("-").isdecimal() and len(text) < 20 else text
 
 
 def _from_environment() -> SettingValues:
+    """The settings of the process; a variable that is empty counts as one that is not set."""
+    defaults = {f"KUIPER_{setting.name.upper()}": setting for setting in fields(SettingValues)}
     found = {}
-    for setting in fields(SettingValues):
-        text = os.environ.get(f"KUIPER_{setting.name.upper()}")
-        if text is not None:
-            found[setting.name] = _parse(setting.name, text, setting.default)
+    for variable, text in os.environ.items():
+        if text and (setting := defaults.get(variable)) is not None:
+            found[setting.name] = _parse(text, type(setting.default))
+            _check(f"environment variable {variable}", setting.name, found[setting.name])
+    _tell_of_misspelt(defaults)
     return SettingValues(**found)
+
+
+def _tell_of_misspelt(known: Iterable[str]) -> None:
+    for variable in {name for name in os.environ if name.startswith("KUIPER_")} - set(known):
+        if near := difflib.get_close_matches(variable, known, n=1, cutoff=_NEAR):
+            text = f"environment variable {variable} is no setting of kuiperinfer; did you mean {near[0]}?"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class Settings:
@@ -108,9 +138,10 @@ class Settings:
     @contextlib.contextmanager
     def __call__(self, **changes: Any) -> Iterator[None]:
         known = {setting.name for setting in fields(SettingValues)}
-        for name in changes:
+        for name, value in changes.items():
             if name not in known:
                 raise InputError(self._unknown(name))
+            _check(f"settings.{name}", name, value)
         token = self._values.set(replace(self.current(), **changes))
         try:
             yield

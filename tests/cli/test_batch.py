@@ -113,10 +113,10 @@ def test_nothing_can_be_read(kuiper: Any, tmp_path: Path) -> None:
         (["rows.npy"], 2, "Missing option '-o' / '--output'"),
         (["rows.npy", "-o", "out", "--job", "paint"], 2, "'paint' is not one of"),
         (["none.npy", "-o", "out"], 1, "none.npy: no such file or folder"),
-        (["rows.npy", "-o", "out", "--job", "raw"], 1, "--job raw needs a --model"),
+        (["rows.npy", "-o", "out", "--job", "raw"], 2, "--job: raw needs a --model"),
         (
             ["rows.npy", "-o", "out", "--job", "raw", "--model", "model.pnnx.param", "--annotate"],
-            1,
+            2,
             "--annotate: the job raw",
         ),
         (

@@ -320,8 +320,36 @@ def test_run_on_random_inputs(kuiper: Any, tmp_path: Path) -> None:
     assert means[0] == means[1] != means[2]
     assert json.loads(other[1])["random_seed"] == 1
     code, _, err = kuiper("run", path)
-    assert code == 1
+    assert code == 2
     assert "give it with --shape" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--shape", "banana"], "--shape: 'banana': expected whole numbers"),
+        (["--shape", "1,3"], "--shape: input 'pnnx_input_0' has 4 dimensions"),
+        (["--shape", "1,3,9,9", "--shape", "1"], "--shape: 1: the model has only 1 input"),
+        (["--shape", "x=1,3,9,9"], "--shape: x=1,3,9,9: there is no input 'x', only pnnx_input_0"),
+        (["--shape", "pnnx_input_0=1,3,9,9"] * 2, "--shape: pnnx_input_0=1,3,9,9: input 'pnnx_input_0' has a shape"),
+        (["a.npy", "--shape", "1,3,9,9"], "--shape: it is for random inputs"),
+        (["--seed", "-1"], "-1 is not in the range"),
+        (["--tol", "nan", "--assert", "x.npz"], "expected a number, found 'nan'"),
+        (["--tol", "1"], "it goes with --assert"),
+        (["a.npy", "b.npy"], "INPUT: b.npy: the model has only 1 input"),
+    ],
+    ids=str,
+)
+def test_run_with_mistakes_in_the_arguments(
+    kuiper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], complaint: str
+) -> None:
+    path = write_model(tmp_path, CONVOLUTION)
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.zeros((1, 3, 9, 9), np.float32))
+    code, out, err = kuiper("run", path, *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: kuiper run ")
+    assert complaint in err
 
 
 def test_run_that_gives_something_else(kuiper: Any, tmp_path: Path) -> None:
@@ -338,21 +366,21 @@ def test_run_that_gives_something_else(kuiper: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("given", "exit_code", "complaint"),
     [
-        (["missing.npz"], "no such file"),
-        (["in.npz", "in.npz"], "given twice"),
-        (["a.npy"], "no array for input right"),
-        (["a.npy", "a.npy", "a.npy"], "the model has only 2 inputs"),
-        (["left=missing.npy"], "no such file"),
-        (["lift=a.npy"], "there is no input 'lift', only left, right; did you mean 'left'?"),
-        (["bad.npz"], "there is no input 'lift', only left, right; did you mean 'left'?"),
-        (["matrix.npy", "a.npy"], "input 'left'"),
+        (["missing.npz"], 1, "no such file"),
+        (["in.npz", "in.npz"], 1, "given twice"),
+        (["a.npy"], 1, "no array for input right"),
+        (["a.npy", "a.npy", "a.npy"], 2, "the model has only 2 inputs"),
+        (["left=missing.npy"], 1, "no such file"),
+        (["lift=a.npy"], 2, "there is no input 'lift', only left, right; did you mean 'left'?"),
+        (["bad.npz"], 1, "there is no input 'lift', only left, right; did you mean 'left'?"),
+        (["matrix.npy", "a.npy"], 1, "input 'left'"),
     ],
     ids=str,
 )
 def test_run_on_inputs_that_do_not_fit(
-    kuiper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], complaint: str
+    kuiper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], exit_code: int, complaint: str
 ) -> None:
     path = write_model(tmp_path, TWO_WAYS)
     monkeypatch.chdir(tmp_path)
@@ -362,7 +390,7 @@ def test_run_on_inputs_that_do_not_fit(
     write_archive(Path("in.npz"), {"in0": a, "in1": a})
     write_archive(Path("bad.npz"), {"lift": a, "right": a})
     code, out, err = kuiper("run", path, *given)
-    assert code == 1
+    assert code == exit_code
     assert out == ""
     assert complaint in err
 
@@ -479,7 +507,7 @@ def test_conformance_on_some_cases(kuiper: Any, tmp_path: Path) -> None:
     assert code == 1
     assert json.loads(out)["failed"] == 1
     code, _, err = kuiper("conformance", tmp_path, "--only", "q")
-    assert code == 1
+    assert code == 2
     assert "none of the 2 cases matches q" in err
     assert kuiper("conformance", tmp_path / "a_right")[0] == 0
 

@@ -18,6 +18,7 @@ import kuiperinfer
 from kuiperinfer.cli.array_files import write_archive
 from kuiperinfer.cli.bench import milliseconds_text, statistics_of
 from kuiperinfer.cli.compiling import fallback_text
+from kuiperinfer.codegen.target import target_named
 from kuiperinfer.runtime.against_reference import OperandResult
 from kuiperinfer.runtime.comparison import Comparison
 from tests.codegen.native import TARGETS
@@ -341,15 +342,26 @@ def test_conformance_of_the_compiled_engine(kuiper: Any, tmp_path: Path, target:
 def test_a_target_that_is_none(kuiper: Any, tmp_path: Path) -> None:
     for command in ("bench", "profile", "compare", "memory"):
         code, _, err = kuiper(command, write_model(tmp_path, LINEAR), "--target", "x86-64-v9")
-        assert code == 1
-        assert "unknown target 'x86-64-v9'" in err
+        assert code == 2
+        assert "--target': unknown target 'x86-64-v9'" in err
+    foreign = "aarch64" if "x86" in target_named("host").name else "x86-64-v2"
+    code, _, err = kuiper("bench", write_model(tmp_path, LINEAR), "--target", foreign)
+    assert code == 2
+    assert f"this machine cannot run code for {foreign}" in err
 
 
 def test_shapes_that_do_not_fit(kuiper: Any, tmp_path: Path) -> None:
     path = write_model(tmp_path, CONVOLUTION)
     code, _, err = kuiper("bench", path)
-    assert code == 1
+    assert code == 2
     assert "give it with --shape" in err
+    code, _, err = kuiper("bench", path, "--shape", "banana")
+    assert code == 2
+    assert err.startswith("Usage: kuiper bench ")
+    assert "--shape: 'banana': expected whole numbers" in err
+    code, _, err = kuiper("memory", path, "--shape", "1,3,8,8", "-o", tmp_path / "plan.png")
+    assert code == 2
+    assert "the plan is drawn as .svg" in err
     code, _, err = kuiper("memory", path, "--shape", "1,4,8,8")
     assert code == 1
     assert "expected 3 channels" in err

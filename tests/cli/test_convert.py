@@ -111,7 +111,9 @@ def test_operators_that_nobody_knows(kuiper: Any, tmp_path: Path) -> None:
     ("arguments", "code", "complaint"),
     [
         (["missing.pt"], 1, "missing.pt: cannot be read"),
-        (["small.pt", "--shape", "1x3xA"], 1, "shape '1x3xA': expected whole numbers"),
+        (["missing.pt", "--shape", "1x3xA"], 2, "shape '1x3xA': expected whole numbers"),
+        (["small.pt", "--shape2", "1x3f99"], 2, "unknown dtype 'f99'"),
+        (["small.pt", "--time-limit", "nan"], 2, "expected a number, found 'nan'"),
         (["small.pt", "--shape", "1x3x9x9"], 1, "the network was traced with [1,3,8,8]f32"),
         (["small.pt", "--shape2", "1x3x9x9"], 1, "expected as many second shapes as first ones, found 0 and 1"),
         (["small.pt", "--shape", "1x3x8x8", "--shape", "2i64"], 1, "the network takes 1 inputs, 2 shapes were given"),

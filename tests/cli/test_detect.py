@@ -110,11 +110,12 @@ def test_broken_pictures(kuiper: Any, by_colour: tuple[str, ...], spots: Path, t
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
-        (("--only", "rde"), 1, "there is no class 'rde'; did you mean 'red'?"),
-        (("--kind", "yolov2"), 1, "are not those of a detector of a known kind (yolov2)"),
+        (("--only", "rde"), 2, "--only: there is no class 'rde'; did you mean 'red'?"),
+        (("--kind", "yolov2"), 2, "are not those of a detector of a known kind (yolov2)"),
         (("--confidence", "1.5"), 2, "1.5 is not in the range 0<=x<=1"),
         (("--kind", "yolo"), 2, "'yolo' is not one of"),
-        (("--model", "x"), 1, "several models work together as MTCNN only"),
+        (("--confidence", "nan"), 2, "expected a number, found 'nan'"),
+        (("--model", "x"), 2, "several work together as MTCNN only"),
     ],
     ids=str,
 )
@@ -142,5 +143,5 @@ def test_mtcnn(kuiper: Any) -> None:
     assert face["score"] > 0.99
     assert len(face["landmarks"]) == 5
     code, _, err = kuiper("detect", *models[:4])
-    assert code == 1
+    assert code == 2
     assert "give its three" in err

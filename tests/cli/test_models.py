@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
 from kuiperinfer import dtypes
 from kuiperinfer.cli.models import input_shapes, model_file, parse_dims, parse_numbers
-from kuiperinfer.errors import InputError, ShapeError
+from kuiperinfer.errors import InputError, ModelFileError
 from kuiperinfer.runtime import ValueInfo
 
 INPUTS = (ValueInfo("image", (1, 3, None, None), dtypes.f32), ValueInfo("mask", (2,), dtypes.bool_))
@@ -23,7 +24,7 @@ def test_model_files(tmp_path: Path) -> None:
     assert model_file(tmp_path / "net") == param
     with pytest.raises(InputError, match=r"these are a model's weights; give .*net\.pnnx\.param"):
         model_file(tmp_path / "net.pnnx.bin")
-    with pytest.raises(InputError, match=r"no such file or folder; did you mean 'net\.pnnx\.param'\?"):
+    with pytest.raises(ModelFileError, match=r"no such file or folder; did you mean 'net\.pnnx\.param'\?"):
         model_file(tmp_path / "nat.pnnx.param")
     (tmp_path / "other.pnnx.param").touch()
     with pytest.raises(InputError, match=r"found 2: net\.pnnx\.param, other\.pnnx\.param"):
@@ -41,16 +42,18 @@ def test_shapes_in_order_and_by_name() -> None:
 
 def test_shapes_that_fit_no_input() -> None:
     with pytest.raises(
-        InputError,
+        click.UsageError,
         match=r"the shape of input image: \(1,3,\?,\?\)f32 is not complete in the file: give it with --shape",
     ):
         input_shapes([], INPUTS)
-    with pytest.raises(InputError, match="the model has only 2 inputs"):
+    with pytest.raises(click.UsageError, match="the model has only 2 inputs"):
         input_shapes(["1,3,8,9", "2", "3"], INPUTS)
-    with pytest.raises(InputError, match="there is no input 'imag', only image, mask; did you mean 'image'"):
+    with pytest.raises(click.UsageError, match="there is no input 'imag', only image, mask; did you mean 'image'"):
         input_shapes(["imag=1"], INPUTS)
-    with pytest.raises(ShapeError, match="input 'image' has 4 dimensions"):
+    with pytest.raises(click.UsageError, match="input 'image' has 4 dimensions"):
         input_shapes(["3,8,9"], INPUTS)
+    with pytest.raises(click.UsageError, match="input 'mask' has a shape already"):
+        input_shapes(["mask=3", "mask=4", "1,3,8,9"], INPUTS)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +73,13 @@ def test_dims(text: str, dims: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["a", "1,,2", "-1", "1.5", "1,?", "²", "9" * 30, "1,2,"])
 def test_what_are_no_dims(text: str) -> None:
-    with pytest.raises(InputError, match="expected whole numbers"):
+    with pytest.raises(click.UsageError, match="expected whole numbers"):
         parse_dims(text)
 
 
 def test_numbers() -> None:
     assert parse_numbers("0.5,1,2e-1", "--mean") == (0.5, 1.0, 0.2)
-    with pytest.raises(InputError, match="--mean 1;2: expected numbers"):
-        parse_numbers("1;2", "--mean")
+    for text in ("1;2", "", "1,", "nan", "1,inf", "x"):
+        with pytest.raises(click.UsageError, match="expected numbers with commas") as caught:
+            parse_numbers(text, "--mean")
+        assert f"Invalid value for --mean: '{text}'" in caught.value.format_message()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from kuiperinfer.errors import InputError
@@ -87,7 +88,7 @@ def test_a_port_that_is_taken(kuiper: Any, served: list[Any]) -> None:
 def test_names_of_models(tmp_path: Path) -> None:
     one, two = write_model(tmp_path / "a", LINEAR, name="net"), write_model(tmp_path / "b", LINEAR, name="net")
     assert named_models((str(one), f"other={two.parent}")) == {"net": one, "other": two}
-    with pytest.raises(InputError, match="two models are called 'net'; give one another name"):
+    with pytest.raises(click.UsageError, match="two models are called 'net'; give one another name"):
         named_models((str(one), str(two)))
     odd = write_model(tmp_path / "c=d", LINEAR, name="net")
     assert named_models((str(odd),)) == {"net": odd}

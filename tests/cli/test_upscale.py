@@ -62,8 +62,12 @@ def test_another_model_in_tiles_and_batches(kuiper: Any, tmp_path: Path, monkeyp
 
 def test_mistakes(kuiper: Any, tmp_path: Path) -> None:
     code, _, err = kuiper("upscale", "--model", write_model(tmp_path / "a", THRICE), "--tile", "8", "--overlap", "4")
-    assert code == 1
+    assert code == 2
     assert "overlap: expected from 0 to 3 pixels, found 4" in err
-    code, _, err = kuiper("upscale", "--model", write_model(tmp_path / "b", CONVOLUTION))
+    for tile in ("banana", "0", "8,8,8"):
+        code, _, err = kuiper("upscale", "--tile", tile)
+        assert code == 2
+        assert f"Invalid value for --tile: '{tile}': expected" in err
+    code, _, err = kuiper("upscale", "--model", write_model(tmp_path / "b", CONVOLUTION), "--overlap", "1")
     assert code == 1
     assert "a model that makes pictures larger has an output" in err

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kuiperinfer.codegen import cache, compiling
-from kuiperinfer.codegen.cache import cache_directory, cached_files, clear_cache, load_kernels
+from kuiperinfer.codegen.cache import cache_directory, cache_problem, cached_files, clear_cache, load_kernels
 from kuiperinfer.codegen.kernels.copies import FillHaloSpec
 from kuiperinfer.codegen.layout import blocked
 from kuiperinfer.codegen.objects import compile_module
@@ -106,6 +106,8 @@ def test_a_full_disk_costs_time_alone(directory: Path, monkeypatch: pytest.Monke
 def test_no_directory_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     assert load(tmp_path / "file" / "below", monkeypatch)[1] == 1
+    assert load(tmp_path / "file", monkeypatch)[1] == 1
+    assert cache_problem(tmp_path / "file") == "it is not a directory"
     with settings(cache=False):
         assert cache_directory() is None
 

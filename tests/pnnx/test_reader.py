@@ -144,11 +144,26 @@ def refused(path: str | Path, message: str) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    refused(tmp_path / "x.pnnx.param", "x.pnnx.param: cannot be opened: No such file or directory")
+    refused(tmp_path / "x.pnnx.param", "x.pnnx.param: no such file or folder")
 
 
 def test_a_directory(tmp_path: Path) -> None:
-    refused(tmp_path, "cannot be opened: Is a directory")
+    with pytest.raises(InputError, match=r"expected one \.pnnx\.param file in this folder, found none"):
+        pnnx.read(tmp_path)
+
+
+def test_a_model_by_its_folder_and_without_its_ending(model: Path, tmp_path: Path) -> None:
+    expected = pnnx.to_text(pnnx.read(model))
+    assert model == tmp_path / "x.pnnx.param"
+    for path in (tmp_path, str(tmp_path), tmp_path / "x"):
+        graph = pnnx.read(path)
+        assert pnnx.to_text(graph) == expected
+        assert graph.file == str(model)
+    with pytest.raises(ModelFileError, match=r"no such file or folder; did you mean 'x\.pnnx\.param'\?"):
+        pnnx.read(tmp_path / "y.pnnx.param")
+    (tmp_path / "z.pnnx.param").touch()
+    with pytest.raises(InputError, match=r"found 2: x\.pnnx\.param, z\.pnnx\.param"):
+        pnnx.read(tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
@@ -176,7 +191,7 @@ def test_an_unreadable_file(model: Path) -> None:
 
 
 def test_a_path_with_a_nul() -> None:
-    refused("a\0b.param", "cannot be opened: embedded null byte")
+    refused("a\0b.param", "no such file or folder")
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
@@ -336,8 +351,11 @@ def test_the_archive_is_missing(model: Path, tmp_path: Path) -> None:
 
 
 def test_only_the_archive_is_given(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"this is a zip archive, perhaps the .bin; expected the text of a model"):
+    with pytest.raises(InputError, match=r"these are a model's weights; give .*x\.pnnx\.param"):
         pnnx.read(tmp_path / "x.pnnx.bin")
+    archive = (tmp_path / "x.pnnx.bin").read_bytes()
+    with pytest.raises(ModelFileError, match=r"this is a zip archive, perhaps the .bin; expected the text of a model"):
+        pnnx.read(archive)
     with pytest.raises(ModelFileError, match="this is no zip archive"):
         pnnx.read(model, model)
 

@@ -300,8 +300,8 @@ def test_both_engines_give_the_same(double: kuiperinfer.Model) -> None:
     with kuiperinfer.settings(engine="compiled"):
         np.testing.assert_array_equal(double(BASE), BASE * 2)
     with (
-        kuiperinfer.settings(engine="steam"),
         pytest.raises(InputError, match="'compiled' or 'reference', found 'steam'"),
+        kuiperinfer.settings(engine="steam"),
     ):
         double(BASE)
 
@@ -330,5 +330,22 @@ def test_what_cannot_be_compiled_runs_by_the_reference(
 
 def test_code_for_another_machine_is_not_run(double: kuiperinfer.Model) -> None:
     foreign = "aarch64" if "x86" in current_target().name else "x86-64-v2"
-    with kuiperinfer.settings(target=foreign), pytest.raises(kuiperinfer.CompileError, match="cannot run code for"):
+    with kuiperinfer.settings(target=foreign), pytest.raises(kuiperinfer.InputError, match="cannot run code for"):
         double.compile()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "x86-64-v9"}, "unknown target 'x86-64-v9'.*did you mean"),
+        (
+            {"passes_off": "fold_constants, fuse_epilog"},
+            "no pass 'fuse_epilog', only all, .*did you mean 'fuse_epilogue'",
+        ),
+    ],
+)
+def test_misspelt_settings_are_errors(double: kuiperinfer.Model, change: dict[str, Any], message: str) -> None:
+    with kuiperinfer.settings(**change), pytest.raises(kuiperinfer.InputError, match=message):
+        double(BASE)
+    with kuiperinfer.settings(passes_off="fuse_epilogue,all,fuse_depth_first"):
+        np.testing.assert_array_equal(double(BASE), BASE * 2)

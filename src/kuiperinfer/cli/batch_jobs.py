@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, did_you_mean
 from .extras import require_extra
-from .models import load_model, model_file
+from .models import load_model, mistake, model_file
 
 if TYPE_CHECKING:
     from ..batch.job import BatchJob
@@ -64,7 +64,7 @@ def make_job(
     from ..batch.sources import find_sources
 
     if annotate and kind == "raw":
-        raise InputError("--annotate: the job raw has no answers that could be drawn")
+        raise mistake("--annotate", "the job raw has no answers that could be drawn")
     chosen = TaskOptions(threads=threads, **options)
     sources = find_sources(inputs, leave_out=output)
     task, batch, settings = (_raw if kind == "raw" else _pictures)(kind, chosen, sources)
@@ -82,7 +82,7 @@ def _pictures(kind: str, options: TaskOptions, sources: Sequence[Source]) -> Mad
     job = load_job(path, kind, recipe=options.recipe())
     batch = options.batch or job.possible_batch(1)
     if (possible := job.possible_batch(batch)) != batch:
-        raise InputError(f"--batch {batch}: this model takes {possible} pictures at a time")
+        raise mistake("--batch", f"this model takes {possible} pictures at a time, not {batch}")
     settings = {"model": _digest_of_model(path), "column": options.column, **_fields_of(job)}
     return Made(PictureTask(kind, job, batch, options.threads, options.column), batch, settings)
 
@@ -92,7 +92,7 @@ def _raw(kind: str, options: TaskOptions, sources: Sequence[Source]) -> Made:
     from ..batch.tasks import RawTask
 
     if options.model_path is None:
-        raise InputError("--job raw needs a --model")
+        raise mistake("--job", "raw needs a --model")
     path = model_file(options.model_path)
     predictor = Predictor(load_model(path), threads=options.threads, batch=options.batch)
     names = [info.name for info in predictor.model.inputs]
@@ -148,7 +148,7 @@ def _fields_of(job: Any) -> dict[str, str]:
 
 
 def _digest_of_model(param: Path) -> str:
-    from ..pnnx.reader import bin_path
+    from ..pnnx.paths import bin_path
 
     found = hashlib.sha256()
     for name in (str(param), bin_path(str(param))):

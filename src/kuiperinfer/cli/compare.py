@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .compiling import CompileOptions, compile_options, load_any, title
-from .models import json_option
+from .models import Number, json_option, mistake
 
 if TYPE_CHECKING:
     from ..dtypes import Array
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
 @click.option("--onnx", type=click.Path(path_type=Path), help="The same model as ONNX, for onnxruntime to run.")
 @click.option("--torchscript", type=click.Path(path_type=Path), help="The same model as TorchScript, for torch to run.")
-@click.option("--tol", type=click.FloatRange(min=0), help="Tolerance for floats, of the largest magnitude.")
+@click.option("--tol", type=Number(min=0), help="Tolerance for floats, of the largest magnitude.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every operand.")
 @json_option
 def command(
@@ -59,6 +59,8 @@ def command(
             raise InputError(
                 f"{model_path}: the weights are not beside it; random ones cannot agree with {others[0][1]}"
             )
+        if inputs and (options.shapes or options.batch):
+            raise mistake("--shape", "it is for random inputs; those that are given have their own shapes")
         arrays = read_arrays(model, inputs) if inputs else options.random_arrays(model)
         compiled = compile_for(model, arrays)
         operands = run_both(compiled, arrays, tol)

@@ -87,7 +87,7 @@ def compile_options(command: Command) -> Command:
     for decorate in (
         click.option("--exact", is_flag=True, help="Without Winograd's algorithm, whose rounding is coarser."),
         target_option,
-        click.option("--threads", type=click.IntRange(min=1), help="[default: as many as the process may use]"),
+        click.option("--threads", type=click.IntRange(1, 256), help="[default: as many as the process may use]"),
         click.option("--batch", type=click.IntRange(min=1), help="First dimension of all inputs."),
         shape_option,
         model_argument,
@@ -100,14 +100,31 @@ def compile_options(command: Command) -> Command:
 def target_option(command: Command) -> Command:
     """The option --target."""
     return click.option(
-        "--target", metavar="NAME", help="x86-64-v2, x86-64-v3 or x86-64-v4: code for less than this CPU has."
+        "--target",
+        metavar="NAME",
+        callback=_checked_target,
+        help="x86-64-v2, x86-64-v3 or x86-64-v4: code for less than this CPU has.",
     )(command)
+
+
+def _checked_target(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """The name of a target, which is looked up as soon as one is given."""
+    if name is not None:
+        from ..codegen.target import runs_here, target_named
+        from ..errors import InputError
+
+        try:
+            if not runs_here(target_named(name)):
+                raise click.BadParameter(f"this machine cannot run code for {name}", context, option)
+        except InputError as error:
+            raise click.BadParameter(str(error), context, option) from error
+    return name
 
 
 def read_model(path: Path) -> tuple[pnnx.Graph, bool]:
     """The graph of a MODEL argument, and whether it needs random weights because the archive is not there."""
     from .. import pnnx
-    from ..pnnx.reader import bin_path
+    from ..pnnx.paths import bin_path
 
     param = model_file(path)
     beside = bin_path(str(param))

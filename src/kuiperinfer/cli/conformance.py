@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .compiling import target_option
-from .models import write_text
+from .models import mistake, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,12 +39,14 @@ def command(
     """
     from ..runtime import load
     from ..settings import settings
-    from .conformance_cases import case_name, find_cases, run_case
+    from .conformance_cases import case_name, find_cases, matching, run_case
     from .console import console
 
     engine = engine or settings.engine
     least_tolerance = winograd_tolerance if engine == "compiled" else None
-    folders = find_cases(directory, only)
+    folders = all_of_them = find_cases(directory)
+    if only and not (folders := matching(all_of_them, directory, only)):
+        raise mistake("--only", f"none of the {len(all_of_them)} cases matches {' or '.join(only)}")
     names = [case_name(folder, directory) for folder in folders]
     quiet = json_path == "-"
     out = console()

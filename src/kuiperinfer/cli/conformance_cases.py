@@ -84,20 +84,19 @@ def _use_of_tolerance(output: OutputResult) -> float:
     return error / tolerance if tolerance else float("inf")
 
 
-def find_cases(directory: Path, only: Sequence[str] = ()) -> list[Path]:
-    """The case folders under a directory (or the directory itself), sorted by name.
-
-    `only` keeps the cases whose name matches one of the patterns (`nn_*`). Raises `InputError` where none is left.
-    """
+def find_cases(directory: Path) -> list[Path]:
+    """The case folders under a directory (or the directory itself), sorted by name. Raises `InputError` where there is none."""
     if not directory.is_dir():
         raise InputError(f"{directory}: no such folder")
     folders = sorted(file.parent for file in directory.rglob(PARAM_NAME))
     if not folders:
         raise InputError(f"{directory}: no conformance case here; expected folders with a file {PARAM_NAME}")
-    kept = [folder for folder in folders if not only or any(fnmatchcase(case_name(folder, directory), p) for p in only)]
-    if not kept:
-        raise InputError(f"{directory}: none of the {len(folders)} cases matches {' or '.join(only)}")
-    return kept
+    return folders
+
+
+def matching(folders: Sequence[Path], directory: Path, patterns: Sequence[str]) -> list[Path]:
+    """The cases whose name matches one of the patterns (`nn_*`)."""
+    return [folder for folder in folders if any(fnmatchcase(case_name(folder, directory), p) for p in patterns)]
 
 
 def case_name(folder: Path, directory: Path) -> str:

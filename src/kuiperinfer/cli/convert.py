@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .models import json_option
+from .models import Number, json_option
 
 if TYPE_CHECKING:
     from ..convert import Conversion
 
 _ENDINGS = (".pt", ".pth", ".ts", ".jit", ".torchscript", ".onnx")
+
+
+def _checked_shapes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The texts as they are, if they are shapes."""
+    from ..convert.input_shape import parse_input_shape
+    from ..errors import InputError
+
+    try:
+        for text in texts:
+            parse_input_shape(text)
+    except InputError as error:
+        raise click.BadParameter(str(error), context, option) from error
+    return texts
 
 
 @click.command("convert")
@@ -23,10 +36,16 @@ _ENDINGS = (".pt", ".pth", ".ts", ".jit", ".torchscript", ".onnx")
     "shapes",
     multiple=True,
     metavar="DIMS[DTYPE]",
+    callback=_checked_shapes,
     help="Shape of an input, such as 1x3x640x640 or 1x128i64; once an input. Traced and ONNX files know their own.",
 )
 @click.option(
-    "--shape2", "shapes2", multiple=True, metavar="DIMS[DTYPE]", help="Another: dimensions that differ stay free."
+    "--shape2",
+    "shapes2",
+    multiple=True,
+    metavar="DIMS[DTYPE]",
+    callback=_checked_shapes,
+    help="Another: dimensions that differ stay free.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the result.  [default: that of FILE]")
 @click.option("--verify", is_flag=True, help="Compare with torch or onnxruntime on random inputs; runs FILE: trust it.")
@@ -34,9 +53,7 @@ _ENDINGS = (".pt", ".pth", ".ts", ".jit", ".torchscript", ".onnx")
     "--module-operator", "module_operators", multiple=True, metavar="CLASS", help="Keep modules of a class whole."
 )
 @click.option("--optlevel", type=click.IntRange(0, 2), default=2, show_default=True, help="How much pnnx simplifies.")
-@click.option(
-    "--time-limit", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, help="In seconds."
-)
+@click.option("--time-limit", type=Number(min=0, min_open=True), default=600.0, show_default=True, help="In seconds.")
 @json_option
 def command(
     source: Path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .extras import require_extra
-from .models import load_model
+from .models import Number, load_model, mistake
 from .picture_jobs import (
     Report,
     input_options,
@@ -39,9 +39,9 @@ _KINDS = ("yolov5", "yolov8", "final", "yolov5-raw", "yolov3", "yolov2")
 @labels_option
 @click.option("--kind", type=click.Choice(_KINDS), help="Form of the outputs. [default: told by their shapes]")
 @click.option(
-    "--confidence", type=click.FloatRange(0, 1), help="Least score of what is reported. [default: the model's, or 0.25]"
+    "--confidence", type=Number(0, 1), help="Least score of what is reported. [default: the model's, or 0.25]"
 )
-@click.option("--iou", type=click.FloatRange(0, 1), help="Overlap from which on the best box stays. [default: or 0.45]")
+@click.option("--iou", type=Number(0, 1), help="Overlap from which on the best box stays. [default: or 0.45]")
 @click.option("--class-agnostic", is_flag=True, default=None, help="Boxes of different classes compete too.")
 @click.option("--max-detections", type=click.IntRange(min=1), help="The most to report of a picture. [default: 300]")
 @click.option(
@@ -83,12 +83,15 @@ def _job(models: tuple[Path, ...], recipe_path: Path | None, options: Recipe, on
 
     if len(models) > 1:
         if len(models) != 3 or recipe_path or only or options.given():
-            raise InputError(
-                "several models work together as MTCNN only: give its three, and no options of other detectors"
+            raise mistake(
+                "--model", "several work together as MTCNN only: give its three, and no options of other detectors"
             )
         return load_mtcnn(*(load_model(path) for path in models))
     job: Any = load_picture_job("detect", models[0] if models else None, recipe_path, options)
-    return replace(job, only=class_indices(only, job.labels)) if only else job
+    try:
+        return replace(job, only=class_indices(only, job.labels)) if only else job
+    except InputError as error:
+        raise mistake("--only", str(error)) from error
 
 
 def _print_rows(found: Detections) -> None:

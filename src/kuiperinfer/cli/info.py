@@ -75,7 +75,7 @@ def gather(path: Path, shape_texts: tuple[str, ...]) -> Facts:
         return Facts(path, graph, inputs, outputs, None, f"{types} not supported, see kuiper check")
     try:
         return Facts(path, graph, model.inputs, model.outputs, costs_of(graph, model.inputs, shape_texts), None)
-    except KuiperError as error:
+    except (KuiperError, click.UsageError) as error:
         if shape_texts:
             raise
         return Facts(path, graph, model.inputs, model.outputs, None, str(error))
@@ -88,7 +88,7 @@ def _annotated(name: str, operand: RuntimeOperand) -> ValueInfo:
 
 
 def costs_of(graph: RuntimeGraph, inputs: Sequence[ValueInfo], shape_texts: tuple[str, ...]) -> Costs:
-    """Multiply-adds and memory of a run. Raises what inference raises, and `InputError` where shapes are not complete."""
+    """Multiply-adds and memory of a run. Raises what inference and `input_shapes` raise."""
     from ..dtypes import TensorSpec, f32
     from ..graph.memory_need import memory_need
     from ..graph.multiply_adds import total_multiply_adds

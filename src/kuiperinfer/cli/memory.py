@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .compiling import CompileOptions, compile_options, load_any, title
-from .models import json_option, write_text
+from .models import json_option, mistake, write_text
 
 if TYPE_CHECKING:
     from ..runtime.compiled import CompiledModel
@@ -26,6 +26,8 @@ def command(model_path: Path, options: CompileOptions, output: Path | None, as_j
     Every buffer lives from the step that first writes it to the one that last reads it; buffers whose lives do not overlap
     share addresses. The arena cannot be smaller than what is alive at once.
     """
+    if output is not None and output.suffix.lower() != ".svg":
+        raise mistake("--output", f"{output}: the plan is drawn as .svg")
     from ..runtime.plan_text import placed_buffers
     from .console import print_json
     from .memory_drawing import memory_svg

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..errors import InputError, ShapeError, did_you_mean
+from ..errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from ..runtime import Model, ValueInfo
@@ -32,28 +33,32 @@ def shape_option(command: Command) -> Command:
     )(command)
 
 
+class Number(click.FloatRange):
+    """A number within bounds; NaN, which is within all bounds to click, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail("expected a number, found 'nan'", param, ctx)
+        return number
+
+
 def json_option(command: Command) -> Command:
     """The flag --json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")(command)
 
 
+def mistake(what: str | None, message: str) -> click.UsageError:
+    """What to raise for a mistake in the option or argument `what`: it is shown with the usage, and the exit code is 2."""
+    context = click.get_current_context(silent=True)
+    return click.BadParameter(message, context, param_hint=what) if what else click.UsageError(message, context)
+
+
 def model_file(path: Path) -> Path:
     """The .pnnx.param file of a MODEL argument: the file itself, or the only one in a folder."""
-    if not path.exists():
-        with_suffix = path.with_name(path.name + ".pnnx.param")
-        if with_suffix.is_file():
-            return with_suffix
-        near = did_you_mean(path.name, [file.name for file in path.parent.glob("*.pnnx.param")])
-        raise InputError(f"{path}: no such file or folder{near}")
-    if not path.is_dir():
-        if path.suffix == ".bin" and path.with_suffix(".param").is_file():
-            raise InputError(f"{path}: these are a model's weights; give {path.with_suffix('.param')}")
-        return path
-    found = sorted(path.glob("*.pnnx.param"))
-    if len(found) != 1:
-        seen = "none" if not found else f"{len(found)}: {', '.join(file.name for file in found)}"
-        raise InputError(f"{path}: expected one .pnnx.param file in this folder, found {seen}")
-    return found[0]
+    from ..pnnx.paths import param_path
+
+    return Path(param_path(path))
 
 
 def load_model(path: Path) -> Model:
@@ -66,7 +71,7 @@ def load_model(path: Path) -> Model:
 def input_shapes(texts: Sequence[str], inputs: Sequence[ValueInfo]) -> dict[str, tuple[int, ...]]:
     """Input name -> shape for all inputs: from --shape options, else as the model declares.
 
-    Raises `InputError` where an option is none of an input, and where an input has no complete shape.
+    An option that fits no input is a mistake in the arguments, as an input without a complete shape is.
     """
     names = [info.name for info in inputs]
     given: dict[str, tuple[int, ...]] = {}
@@ -76,36 +81,42 @@ def input_shapes(texts: Sequence[str], inputs: Sequence[ValueInfo]) -> dict[str,
         if not equals:
             name = next((n for n in in_order if n not in given), "")
             if not name:
-                raise InputError(f"--shape {text}: the model has only {len(names)} inputs")
+                count = "1 input" if len(names) == 1 else f"{len(names)} inputs"
+                raise mistake("--shape", f"{text}: the model has only {count}")
         elif name not in names:
-            raise InputError(
-                f"--shape {text}: there is no input '{name}', only {', '.join(names)}{did_you_mean(name, names)}"
+            raise mistake(
+                "--shape", f"{text}: there is no input '{name}', only {', '.join(names)}{did_you_mean(name, names)}"
             )
+        elif name in given:
+            raise mistake("--shape", f"{text}: input '{name}' has a shape already")
         given[name] = parse_dims(dims)
     for info in inputs:
         if info.name not in given:
             if info.shape is None or None in info.shape:
-                raise InputError(f"the shape of input {info} is not complete in the file: give it with --shape")
+                raise mistake(None, f"the shape of input {info} is not complete in the file: give it with --shape")
             given[info.name] = tuple(dim for dim in info.shape if dim is not None)
         elif info.shape is not None and len(info.shape) != len(given[info.name]):
-            raise ShapeError(f"--shape: input '{info.name}' has {len(info.shape)} dimensions, {info}")
+            raise mistake("--shape", f"input '{info.name}' has {len(info.shape)} dimensions, {info}")
     return {name: given[name] for name in names}
 
 
-def parse_dims(text: str) -> tuple[int, ...]:
+def parse_dims(text: str, option: str = "--shape") -> tuple[int, ...]:
     """``1,3,224,224`` (or ``1x3x224x224``) as a tuple; the empty text is a scalar."""
     parts = [part.strip() for part in text.strip("()[] ").replace("x", ",").split(",")] if text.strip("()[] ") else []
     if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
-        raise InputError(f"--shape {text}: expected whole numbers with commas between them, such as 1,3,224,224")
+        raise mistake(option, f"'{text}': expected whole numbers with commas between them, such as 1,3,224,224")
     return tuple(int(part) for part in parts)
 
 
 def parse_numbers(text: str, option: str) -> tuple[float, ...]:
     """``0.5,0.5,0.5`` as a tuple."""
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} {text}: expected numbers with commas between them, such as 0.5,0.5,0.5") from None
+        numbers = ()
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise mistake(option, f"'{text}': expected numbers with commas between them, such as 0.5,0.5,0.5")
+    return numbers
 
 
 def write_text(path: Path, text: str) -> None:

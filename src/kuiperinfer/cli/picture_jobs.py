@@ -7,14 +7,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .models import json_option, model_file, parse_dims, parse_numbers
+from ..errors import InputError, KuiperError
+from .models import json_option, mistake, model_file, parse_dims, parse_numbers
 
 if TYPE_CHECKING:
     from ..dtypes import Array
@@ -111,19 +112,19 @@ def recipe_of(
 
     return Recipe(
         labels=read_labels(labels_path) if labels_path else None,
-        size=_parse_size(size) if size else None,
-        mean=parse_numbers(mean, "--mean") if mean else None,
-        std=parse_numbers(std, "--std") if std else None,
+        size=_parse_size(size) if size is not None else None,
+        mean=parse_numbers(mean, "--mean") if mean is not None else None,
+        std=parse_numbers(std, "--std") if std is not None else None,
         **others,
     )
 
 
 def _parse_size(text: str) -> tuple[int, int]:
-    dims = parse_dims(text)
-    if len(dims) not in (1, 2):
-        raise click.BadParameter(
-            f"expected a height and a width, or one number for both, found '{text}'", param_hint="--size"
-        )
+    context = click.get_current_context(silent=True)
+    option = "--tile" if context is not None and context.info_name == "upscale" else "--size"
+    dims = parse_dims(text, option)
+    if len(dims) not in (1, 2) or not all(dims):
+        raise mistake(option, f"'{text}': expected a height and a width, or one number for both")
     return dims[0], dims[-1]
 
 
@@ -134,8 +135,14 @@ def load_picture_job(
     from ..vision import Recipe, bundled, load_job, read_recipe
 
     path = model_file(model_path) if model_path else bundled.MODEL_FILES[name]
-    recipe = options.over(read_recipe(recipe_path) if recipe_path else Recipe())
-    return load_job(path, name, recipe=recipe, **others)
+    recipe = read_recipe(recipe_path) if recipe_path else Recipe()
+    try:
+        return load_job(path, name, recipe=options.over(recipe), **others)
+    except InputError as error:
+        with suppress(KuiperError):
+            load_job(path, name, recipe=recipe, **others)  # what is wrong without the options too is not their mistake
+            raise mistake(None, str(error)) from error
+        raise
 
 
 # ------------------------------------------------------------------------------------------- the run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .models import input_shapes, json_option, load_model, model_argument, shape_option
+from .models import Number, input_shapes, json_option, load_model, mistake, model_argument, shape_option
 
 if TYPE_CHECKING:
     from ..dtypes import Array, DType
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 @click.option(
     "--assert", "expected", type=click.Path(path_type=Path), help="Compare with the outputs in this .npz file."
 )
-@click.option("--tol", type=click.FloatRange(min=0), help="Tolerance of --assert for floats, of the largest magnitude.")
+@click.option("--tol", type=Number(min=0), help="Tolerance of --assert for floats, of the largest magnitude.")
 @shape_option
-@click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of random inputs.")
 @json_option
 def command(
     model_path: Path,
@@ -46,6 +46,10 @@ def command(
     NAME=file.npy. Without any, the inputs are random. bf16 arrays stand in files as uint16 bit patterns. Exit code 1 if the
     outputs differ from those of --assert.
     """
+    if inputs and shapes:
+        raise mistake("--shape", "it is for random inputs; those that are given have their own shapes")
+    if tol is not None and expected is None:
+        raise mistake("--tol", "there is nothing to compare with: it goes with --assert")
     model = load_model(model_path)
     arrays = read_inputs(model, inputs) if inputs else random_inputs(model, shapes, seed)
     start = time.perf_counter()
@@ -62,7 +66,7 @@ def command(
 
 
 def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
-    """Input name -> array, from INPUT arguments. Raises `InputError` where they are not exactly the model's inputs."""
+    """Input name -> array, from INPUT arguments. Raises `InputError` where archives do not have exactly the model's inputs."""
     from ..errors import InputError, did_you_mean
     from .array_files import from_stored, read_archive, read_array
 
@@ -81,6 +85,11 @@ def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
     for source in sources:
         name, equals, file = source.rpartition("=")
         if equals and (name in names or not Path(source).exists()):
+            if name not in names:
+                raise mistake(
+                    "INPUT",
+                    f"{source}: there is no input '{name}', only {', '.join(names)}{did_you_mean(name, names)}",
+                )
             put(name, read_array(Path(file)), source)
         elif source.endswith(".npz"):
             arrays = read_archive(Path(source))
@@ -90,7 +99,8 @@ def read_inputs(model: Model, sources: Sequence[str]) -> dict[str, Array]:
         else:
             free = [name for name in names if name not in found]
             if not free:
-                raise InputError(f"{source}: the model has only {len(names)} inputs: {', '.join(names)}")
+                count = "1 input" if len(names) == 1 else f"{len(names)} inputs"
+                raise mistake("INPUT", f"{source}: the model has only {count}: {', '.join(names)}")
             put(free[0], read_array(Path(source)), source)
     if missing := [name for name in names if name not in found]:
         raise InputError(f"no array for input {', '.join(missing)}; the inputs are {', '.join(map(str, model.inputs))}")

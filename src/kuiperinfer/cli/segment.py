@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .extras import require_extra
+from .models import Number
 from .picture_jobs import (
     Report,
     input_options,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @labels_option
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     help="Probability from which on a pixel belongs to the one class. [default: 0.5]",
 )
 @click.option(

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from .extras import require_extra
-from .models import model_file
+from .models import Number, mistake, model_file
 
 TOKEN_VARIABLE = "KUIPER_SERVE_TOKEN"
 
@@ -28,7 +28,7 @@ TOKEN_VARIABLE = "KUIPER_SERVE_TOKEN"
     "--max-delay-ms",
     default=0.0,
     show_default=True,
-    type=click.FloatRange(0, 10_000),
+    type=Number(0, 10_000),
     help="How long a run waits for more rows.",
 )
 @click.option(
@@ -39,7 +39,7 @@ TOKEN_VARIABLE = "KUIPER_SERVE_TOKEN"
     help="exact: batch where answers stay the same bit for bit; close: also where last bits differ.",
 )
 @click.option("--queue", "waiting", type=click.IntRange(min=1), help="Requests that may wait. [default: 256]")
-@click.option("--timeout", "seconds", type=click.FloatRange(min=0.001), help="Seconds for an answer. [default: 30]")
+@click.option("--timeout", "seconds", type=Number(min=0.001), help="Seconds for an answer. [default: 30]")
 @click.option("--max-body-mib", type=click.IntRange(min=1), help="Size of a request. [default: 64]")
 @click.option(
     "--token-file",
@@ -104,7 +104,6 @@ def command(
 
 def named_models(texts: tuple[str, ...]) -> dict[str, Path]:
     """Name -> file of MODEL arguments, of which each may have a name of its own in front."""
-    from ..errors import InputError
     from ..serve.catalogue import NAME, model_name
 
     found: dict[str, Path] = {}
@@ -114,7 +113,7 @@ def named_models(texts: tuple[str, ...]) -> dict[str, Path]:
         file = model_file(Path(path if named else text))
         key = name if named else model_name(file)
         if key in found:
-            raise InputError(f"two models are called '{key}'; give one another name: NAME={text}")
+            raise mistake("MODEL", f"two models are called '{key}'; give one another name: NAME={text}")
         found[key] = file
     return found
 

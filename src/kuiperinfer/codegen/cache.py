@@ -61,6 +61,8 @@ def cache_problem(root: Path) -> str | None:
         status = root.stat()
     except OSError as error:
         return error.strerror or str(error)
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a directory"
     if hasattr(os, "getuid") and status.st_uid != os.getuid():
         return "it belongs to another user"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import CompileError, did_you_mean
+from ..errors import InputError, did_you_mean
 from ..settings import settings
 
 
@@ -86,12 +86,12 @@ _X86 = tuple(name for name in _LEVELS if name.startswith("x86"))
 
 @functools.cache
 def target_named(name: str) -> Target:
-    """The target of a name: a level of x86-64, `aarch64`, or `host`. `CompileError` for another."""
+    """The target of a name: a level of x86-64, `aarch64`, or `host`. `InputError` for another."""
     if name == "host":
         return _host()
     if name not in _LEVELS:
         known = ["host", *_LEVELS]
-        raise CompileError(f"unknown target '{name}'; known are {', '.join(known)}{did_you_mean(name, known)}")
+        raise InputError(f"unknown target '{name}'; known are {', '.join(known)}{did_you_mean(name, known)}")
     triple, cpu, features, lanes, registers, fma = _LEVELS[name]
     return Target(
         name, triple, cpu, features, lanes, registers, fma, _cache_bytes(1, 32 << 10), _cache_bytes(2, 512 << 10)

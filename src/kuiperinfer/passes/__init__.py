@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ..dtypes import TensorSpec
+from ..errors import InputError, did_you_mean
 from ..graph import RuntimeGraph, RuntimeOperator, infer_shapes
 from ..settings import debug_print, settings
 from .as_images import view_as_images
@@ -42,8 +43,20 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+# What is done with steps, behind these passes, and can be switched off like them.
+OF_STEPS = ("fuse_depth_first",)
+
+
 def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[list[RuntimeOperator], Specs]:
-    """The graph after all passes, at given input shapes: operators in execution order, and what is known of their operands."""
+    """The graph after all passes, at given input shapes: operators in execution order, and what is known of their operands.
+
+    Raises `InputError` where `settings.passes_off` names a pass that does not exist.
+    """
+    known = ["all", *(one.__name__ for one in PASSES), *OF_STEPS]
+    if unknown := sorted(_off() - {"", *known}):
+        raise InputError(
+            f"settings.passes_off: there is no pass '{unknown[0]}', only {', '.join(known)}{did_you_mean(unknown[0], known)}"
+        )
     operators, specs = copy_graph(graph.topo_operators, infer_shapes(graph.topo_operators, inputs))
     for one in PASSES:
         if is_off(one.__name__):
@@ -58,5 +71,8 @@ def optimise(graph: RuntimeGraph, inputs: Mapping[str, TensorSpec]) -> tuple[lis
 
 def is_off(name: str) -> bool:
     """Whether a pass is switched off."""
-    off = {one.strip() for one in settings.passes_off.split(",")}
-    return name in off or "all" in off
+    return bool({name, "all"} & _off())
+
+
+def _off() -> set[str]:
+    return {one.strip() for one in settings.passes_off.split(",")}

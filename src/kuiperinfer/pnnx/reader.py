@@ -13,16 +13,17 @@ from ..settings import settings
 from .archive import Entry, read_directory, read_entry
 from .graph import Attribute, Graph, Operator
 from .param import entry_name, parse_param
+from .paths import bin_path, param_path
 from .source import Readable, Source, open_source
 
-PARAM_SUFFIX, BIN_SUFFIX = ".param", ".bin"
 _LISTED = 5  # names in one error message
 
 
 def read(param: Readable, bin: Readable | None = None, *, weights: bool = True) -> Graph:
     """The model of `x.pnnx.param` and `x.pnnx.bin`, each given as a path, an open file or bytes.
 
-    Without `bin`, the file beside the path `param` is taken; it may be missing where the model has no weights. With
+    A path may also be one without its ending, or that of a folder: see `param_path`. Without `bin`, the file beside the path
+    `param` is taken; it may be missing where the model has no weights. With
     `weights=False` only the text is read: every `Attribute.data` is None. Every weight is copied once, into an array that is
     aligned to 64 bytes and read-only; all of them share one allocation.
 
@@ -31,6 +32,8 @@ def read(param: Readable, bin: Readable | None = None, *, weights: bool = True) 
     model that has no path are needed, but not given.
     """
     limit, setting = settings.max_param_bytes, "max_param_bytes"
+    if isinstance(param, (str, os.PathLike)):
+        param = param_path(param)
     with open_source(param, "param", limit=limit, setting=setting) as source:
         graph = parse_param(source)
         graph.file = source.path
@@ -41,11 +44,6 @@ def read(param: Readable, bin: Readable | None = None, *, weights: bool = True) 
             with open_source(given, "bin", limit=settings.max_memory, setting="max_memory") as source:
                 _read_weights(graph, source, name)
     return graph
-
-
-def bin_path(param_path: str) -> str | None:
-    """`x.pnnx.bin` for `x.pnnx.param`; None for a path that does not end in `.param`."""
-    return param_path.removesuffix(PARAM_SUFFIX) + BIN_SUFFIX if param_path.endswith(PARAM_SUFFIX) else None
 
 
 def _bin_beside(graph: Graph, name: str) -> str | None:

@@ -16,7 +16,7 @@ from ..errors import DTypeError, InputError, ModelFileError
 from .archive import write_archive
 from .graph import Attribute, Graph, Operand, Operator
 from .param import MAGIC, entry_name, parse_param
-from .reader import bin_path
+from .paths import bin_path
 from .source import MemorySource
 
 Writable: TypeAlias = "str | os.PathLike[str] | IO[bytes] | IO[str]"

@@ -33,6 +33,7 @@ ModelSource: TypeAlias = "str | os.PathLike[str] | BinaryIO | io.TextIOBase | by
 def load(param: ModelSource, bin: ModelSource | None = None) -> Model:
     """Loads a PNNX model: paths, open files, or bytes. The `.bin` beside a `.param` path is found by name.
 
+    The path may be that of the `.pnnx.param` file, the same without this ending, or a folder with one model.
     Raises `ModelFileError` for files that are not as the format allows, and `UnsupportedOperatorError` with all operator
     types that this package does not know.
     """
@@ -84,15 +85,13 @@ class Model:
 
         `threads` and `precision` stand for the settings of these names. Compiled models are kept: the same request gives the
         same object, and a call of the model with these shapes uses it. Raises `ShapeError` where the model cannot take the
-        shapes and `CompileError` where code cannot be made.
+        shapes, `InputError` where this machine cannot run the target's code, and `CompileError` where code cannot be made.
         """
         with settings(**_given(threads=threads, precision=precision)):
             return self._compiled(tuple(self._input_specs(shapes).values()))
 
     def _compiled(self, specs: tuple[TensorSpec, ...]) -> CompiledModel:
         now = settings.current()
-        if now.precision not in ("fast", "exact"):
-            raise InputError(f"settings.precision: expected 'fast' or 'exact', found '{now.precision}'")
         threads, exact = now.threads or default_threads(), now.precision == "exact"
         key = (specs, now.target, threads, exact, now.passes_off)
         found = self._find(key)
@@ -111,7 +110,7 @@ class Model:
     def _compile(self, specs: tuple[TensorSpec, ...], threads: int, exact: bool) -> CompiledModel:
         target = current_target()
         if not runs_here(target):
-            raise CompileError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
+            raise InputError(f"this machine cannot run code for the target '{target.name}' (settings.target)")
         inputs = {info.name: spec for info, spec in zip(self.inputs, specs, strict=True)}
         plan = make_plan(self.graph, inputs, target, exact=exact, constants=self._constants)
         return CompiledModel(self, plan, threads, self._arenas)
@@ -126,8 +125,6 @@ class Model:
         return compiled
 
     def _run(self, arrays: Sequence[Array]) -> list[Array]:
-        if settings.engine not in ("compiled", "reference"):
-            raise InputError(f"settings.engine: expected 'compiled' or 'reference', found '{settings.engine}'")
         if settings.engine == "compiled":
             try:
                 compiled = self._compiled(tuple(TensorSpec(array.shape, dtype_of(array)) for array in arrays))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from .. import pnnx
 from ..errors import InputError, did_you_mean
+from ..pnnx.paths import param_path
 from ..runtime import Model, load
 from .classification import Classifier
 from .detection import Detector
@@ -42,7 +43,7 @@ _MEANT = {
 
 
 def load_classifier(model: ModelPath, *, recipe: Recipe | None = None, **options: Any) -> Classifier:
-    """A classifier from a model: a `.pnnx.param` path, or a loaded model. `options` are fields of `Recipe`.
+    """A classifier from a model: a path, as `kuiperinfer.load` takes it, or a loaded model. `options` are fields of `Recipe`.
 
     What neither they nor the recipe say is as ImageNet classifiers have it; models of 1000 classes get ImageNet's labels.
     """
@@ -58,7 +59,7 @@ def load_classifier(model: ModelPath, *, recipe: Recipe | None = None, **options
 def load_detector(
     model: ModelPath, *, recipe: Recipe | None = None, only: frozenset[int] | None = None, **options: Any
 ) -> Detector:
-    """A detector from a model: a `.pnnx.param` path, or a loaded model. `options` are fields of `Recipe`.
+    """A detector from a model: a path, as `kuiperinfer.load` takes it, or a loaded model. `options` are fields of `Recipe`.
 
     What neither they nor the recipe say is as YOLO models have it: pixels from 0 to 1, letterboxed, 640 × 640 where the model
     leaves that free; models of 80 classes get COCO's labels. `only` are the indices of the classes to report.
@@ -80,7 +81,7 @@ def load_detector(
 
 
 def load_segmenter(model: ModelPath, *, recipe: Recipe | None = None, **options: Any) -> Segmenter:
-    """A segmenter from a model: a `.pnnx.param` path, or a loaded model. `options` are fields of `Recipe`.
+    """A segmenter from a model: a path, as `kuiperinfer.load` takes it, or a loaded model. `options` are fields of `Recipe`.
 
     What neither they nor the recipe say is as U-Nets have it: pixels from 0 to 1, stretched, 512 × 512 where the model leaves
     that free.
@@ -91,7 +92,7 @@ def load_segmenter(model: ModelPath, *, recipe: Recipe | None = None, **options:
 
 
 def load_upscaler(model: ModelPath, *, recipe: Recipe | None = None, **options: Any) -> Upscaler:
-    """An upscaler from a model: a `.pnnx.param` path, or a loaded model. `options` are fields of `Recipe`.
+    """An upscaler from a model: a path, as `kuiperinfer.load` takes it, or a loaded model. `options` are fields of `Recipe`.
 
     `size` is that of a tile, 128 × 128 where the model leaves it free, `overlap` 16 if there is room for it. Pixels go in and
     come out from 0 to 1 unless `mean` and `std` say otherwise.
@@ -130,8 +131,11 @@ def load_job(model: ModelPath, job: str | None = None, **options: Any) -> Job[An
 
 def _load(model: ModelPath) -> tuple[Model, Recipe]:
     """The model, and the recipe beside it; where there is none, that of a bundled model of the same build."""
-    loaded = model if isinstance(model, Model) else load(model)
-    beside = Recipe() if isinstance(model, Model) else recipe_beside(Path(model))
+    if isinstance(model, Model):
+        loaded, beside = model, Recipe()
+    else:
+        file = param_path(model)
+        loaded, beside = load(file), recipe_beside(Path(file))
     if beside == Recipe() and loaded.graph.source is not None:
         beside = _known_recipes().get(_build(loaded.graph.source), beside)
     return loaded, beside
