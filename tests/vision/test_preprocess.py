@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from kuiperinfer import settings
-from kuiperinfer.errors import InputError, ResourceLimitError
+from kuiperinfer.errors import InputError
 from kuiperinfer.vision import Preprocess, preprocess_for
-from kuiperinfer.vision.preprocess import IMAGENET_MEAN, IMAGENET_STD
+from kuiperinfer.vision.preprocess import FILTERS, IMAGENET_MEAN, IMAGENET_STD
 
 PLAIN = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
 
@@ -65,12 +65,23 @@ def test_tiny_and_thin_pictures(height: int, width: int) -> None:
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("filter", FILTERS)
+@pytest.mark.parametrize(("height", "width"), [(1, 200), (200, 1), (2, 301), (5, 640)])
+def test_of_a_strip_only_the_middle_is_resized(height: int, width: int, filter: str) -> None:
+    """The result is that of a resize and a crop, as torchvision has them, but for the rounding of places."""
+    preprocess, picture = Preprocess(56, 48, 64, filter=filter, **PLAIN), noise(height, width)
+    expected = preprocess(picture) * 255
+    with settings(max_image_pixels=4000):
+        found = preprocess(picture) * 255
+    assert found.shape == (1, 3, 56, 48)
+    assert np.abs(found - expected).max() <= 1.001
+
+
 def test_a_strip_is_not_blown_up() -> None:
-    with (
-        settings(max_image_pixels=10**6),
-        pytest.raises(ResourceLimitError, match="1000×1 pixels would be resized to 256000×256"),
-    ):
-        Preprocess(224, 224, 256)(noise(1, 1000))
+    for height, width in ((1, 5000), (5000, 1)):
+        strip = np.repeat(np.arange(5000, dtype=np.uint32) * 255 // 4999, 3).astype(np.uint8).reshape(height, width, 3)
+        found = Preprocess(224, 224, 256, **PLAIN)(strip)  # resized whole, it would have 328 million pixels
+        np.testing.assert_array_equal(found, np.float32(127 / 255))
 
 
 @pytest.mark.parametrize(

@@ -102,14 +102,17 @@ def test_what_is_wrong_with_the_model_is_raised() -> None:
 
 
 def test_what_cannot_be_prepared_is_told_by_its_name(tmp_path: Path) -> None:
-    thin, model = tmp_path / "thin.png", load(write_model(tmp_path, CONVOLUTION))
-    thin.write_bytes(png(1, 1000))
-    classify = Classifier(model, Preprocess(256, 256))
-    with settings(max_image_pixels=10**6):
-        (outcome,) = stream(classify, [thin])
-        assert str(outcome.error).startswith(f"{thin}: a picture of 1000×1 pixels would be resized to")
-        with pytest.raises(ResourceLimitError, match=r"thin\.png: a picture of 1000×1 pixels would be resized to"):
-            classify(thin)
+    class Refusing(Preprocess):
+        def __call__(self, picture: Array) -> Array:
+            raise ResourceLimitError("too much")
+
+    file, model = tmp_path / "file.png", load(write_model(tmp_path, CONVOLUTION))
+    file.write_bytes(png(1, 1))
+    classify = Classifier(model, Refusing(256, 256))
+    (outcome,) = stream(classify, [file])
+    assert str(outcome.error) == f"{file}: too much"
+    with pytest.raises(ResourceLimitError, match=r"file\.png: too much"):
+        classify(file)
 
 
 def test_settings_hold_in_the_threads() -> None:

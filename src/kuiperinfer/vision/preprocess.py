@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from ..dtypes import Array
-from ..errors import InputError, ResourceLimitError, did_you_mean
+from ..errors import InputError, did_you_mean
 from ..settings import settings
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -24,20 +24,22 @@ FITS = {
     "letterbox": "all of the picture in its proportions, in the middle; bands of `fill` above and below, or left and right",
     "corner": "all of the picture in its proportions, in the upper left corner; the rest is `fill`",
 }
-_Resize = Callable[[Image.Image, "tuple[int, int]"], Image.Image]
+_Box = tuple[float, float, float, float]
+_Resize = Callable[[Image.Image, "tuple[int, int]", _Box], Image.Image]
 
 
 def _pillow(resampling: Image.Resampling) -> _Resize:
-    return lambda image, size: image.resize(size, resampling)
+    return lambda image, size, box: image.resize(size, resampling, box)
 
 
-def _linear(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+def _linear(image: Image.Image, size: tuple[int, int], box: _Box) -> Image.Image:
     """Samples between four pixels, however much smaller the picture becomes."""
-    steps = (image.width / size[0], 0.0, 0.0, 0.0, image.height / size[1], 0.0)
+    left, top, right, bottom = box
+    steps = ((right - left) / size[0], 0.0, left, 0.0, (bottom - top) / size[1], top)
     return image.transform(size, Image.Transform.AFFINE, steps, resample=Image.Resampling.BILINEAR)
 
 
-# How pixels are resampled. All but `nearest` and `linear` average where the picture becomes smaller.
+# How the pixels within a box are resampled. All but `nearest` and `linear` average where the picture becomes smaller.
 FILTERS: dict[str, _Resize] = {
     "bilinear": _pillow(Image.Resampling.BILINEAR),  # Pillow's, and torchvision's where it antialiases
     "bicubic": _pillow(Image.Resampling.BICUBIC),
@@ -125,7 +127,10 @@ class Preprocess:
         if len(self.mean) == 1:
             image = image.convert("L")
         size, left, top = self._resized(image.width, image.height)
-        resized = image if size == image.size else FILTERS[self.filter](image, size)
+        if self.fit == "crop" and size[0] * size[1] > settings.max_image_pixels:
+            resized = self._cut_first(image, size, left, top)
+        else:
+            resized = image if size == image.size else FILTERS[self.filter](image, size, (0, 0, *image.size))
         if resized.size != (self.width, self.height):
             canvas = Image.new(resized.mode, (self.width, self.height), (self.fill,) * len(resized.getbands()))
             canvas.paste(resized, (left, top))
@@ -135,6 +140,12 @@ class Preprocess:
         for channel, plane in enumerate(planes[::-1] if self.order == "bgr" else planes):
             self._normalize(np.asarray(plane), channel, made[0, channel])
         return made
+
+    def _cut_first(self, image: Image.Image, size: tuple[int, int], left: int, top: int) -> Image.Image:
+        """What the crop leaves of a picture that would be too large in between, as a thin strip of one is."""
+        across, down = image.width / size[0], image.height / size[1]
+        box = (-left * across, -top * down, (self.width - left) * across, (self.height - top) * down)
+        return FILTERS[self.filter](image, (self.width, self.height), box)
 
     def placement(self, width: int, height: int) -> Placement:
         """Where a picture of this size lies in what this preprocessing makes of it."""
@@ -169,13 +180,7 @@ class Preprocess:
     def _around_crop(self, width: int, height: int) -> tuple[int, int]:
         """The size whose shorter side is `resize`, and of which no side is less than what is cut out."""
         shorter, wanted = min(width, height), self.resize or min(self.width, self.height)
-        resized = (max(int(wanted * width / shorter), self.width), max(int(wanted * height / shorter), self.height))
-        if resized[0] * resized[1] > settings.max_image_pixels:
-            raise ResourceLimitError(
-                f"a picture of {width}×{height} pixels would be resized to {resized[0]}×{resized[1]}, which exceeds "
-                f"settings.max_image_pixels={settings.max_image_pixels:,}"
-            )
-        return resized
+        return max(int(wanted * width / shorter), self.width), max(int(wanted * height / shorter), self.height)
 
 
 def preprocess_for(
