@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+import types
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -93,6 +95,12 @@ def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_for_longest(
             assert closed.is_closed()
         asking.socket.sendall(b"}")
         assert asking.answer()[0] == 400  # it was read: there are no inputs in it
+
+
+def test_the_event_loop_is_the_same_whatever_is_installed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", types.ModuleType("uvloop"))  # uvicorn would take it by itself
+    running = start({"rows": models.ROWS})
+    assert running.ask("GET", "/v2")[0] == 200
 
 
 def test_pages_from_elsewhere(start: Start) -> None:

@@ -145,8 +145,10 @@ def _run(
                     heard.add(int(number))
                     progress(int(count), int(errors))
     except ray.exceptions.RayError as error:
+        text = str(error).strip()
+        reason = text.splitlines()[-1] if "Traceback" in text else text  # what a worker raised stands last
         raise KuiperError(
-            f"Ray gave up on the job ({type(error).__name__}: {error}); what is finished stays, start the job again"
+            f"Ray gave up on the job ({type(error).__name__}: {reason}); what is finished stays, start the job again"
         ) from error
 
 

@@ -46,8 +46,7 @@ class _Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if hasattr(transport, "max_size"):  # asyncio's own; others read as much as they like
-            transport.max_size = _READ_BYTES
+        transport.max_size = _READ_BYTES
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head_bytes = 0  # received since the last piece of a body, or the last request's end
         self._idle_since = self.loop.time()
@@ -152,6 +151,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 make_app(service),
+                loop="asyncio",  # also where another one is installed, whose connections are others
                 http=protocol,
                 ws="none",
                 lifespan="on",
