@@ -12,6 +12,7 @@ and its answer has to be, bit for bit, what `model(x)` gives for that input.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -35,6 +36,7 @@ from kuiperinfer.vision import bundled
 
 INPUTS = 16  # different ones
 MODEL = bundled.MODEL_NAME
+CURVE_CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 CURVE_TURNS = 5  # of each way, of which the best counts
 
 
@@ -308,19 +310,20 @@ def measure_curve(arguments: argparse.Namespace, work: Workload) -> None:
         "one by one": ("--max-batch", "1"),
         "one by one, a worker a CPU": ("--max-batch", "1", "--threads", "1"),
     }
-    curves: dict[str, list[tuple[int, float, float, float]]] = {name: [] for name in ways}
+    outcomes: dict[tuple[str, int], list[Outcome]] = {(name, clients): [] for name in ways for clients in CURVE_CLIENTS}
+    seconds = arguments.seconds / (len(CURVE_CLIENTS) * CURVE_TURNS)
     with ExitStack() as stack:
         ports = {name: stack.enter_context(server(*options, *arguments.server))[0] for name, options in ways.items()}
-        for clients in (1, 2, 4, 8, 16, 32, 64):
-            outcomes: dict[str, list[Outcome]] = {name: [] for name in ways}
-            for _ in range(CURVE_TURNS):  # what else goes on happens to all ways alike
-                for name, port in ports.items():
-                    seconds = arguments.seconds / (7 * CURVE_TURNS)
-                    outcomes[name].append(load(port, work, clients, seconds, tolerance=arguments.tolerance))
-            for name, turns in outcomes.items():
-                best = max(turns, key=lambda outcome: outcome.throughput)
-                curves[name].append((clients, best.throughput, best.percentile(50), best.percentile(99)))
-                print(f"{name}, {clients} clients: {best}", flush=True)
+        for turn in range(CURVE_TURNS):  # what else goes on happens to all points alike
+            for clients, (name, port) in itertools.product(CURVE_CLIENTS, ports.items()):
+                outcome = load(port, work, clients, seconds, tolerance=arguments.tolerance)
+                outcomes[name, clients].append(outcome)
+                print(f"turn {turn + 1}, {name}, {clients} clients: {outcome}", flush=True)
+    curves: dict[str, list[tuple[int, float, float, float]]] = {name: [] for name in ways}
+    for (name, clients), turns in outcomes.items():
+        best = max(turns, key=lambda outcome: outcome.throughput)
+        curves[name].append((clients, best.throughput, best.percentile(50), best.percentile(99)))
+        print(f"{name}, {clients} clients: {best}")
     draw(curves, arguments.output)
 
 
