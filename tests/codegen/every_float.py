@@ -33,6 +33,11 @@ UNARY = [
     for row in VECTOR_FUNCTIONS.values()
     if row.ulps is not None and ALL_FUNCTIONS[row.name].arity == 1 and not row.name.startswith("torch.")
 ]
+# f(-x) = ±f(x): for those float64 is asked once for both.
+MIRRORED = dict.fromkeys(["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf"], -1) | {
+    "cos": 1,
+    "cosh": 1,
+}
 BINARY = ["pow", "atan2", "logaddexp", "fmod", "remainder", "floor_divide"]
 
 
@@ -48,8 +53,9 @@ class Worst:
         with np.errstate(over="ignore"):
             rounded = exact.astype(np.float32)
         distance = np.abs(result.view(np.int32) - rounded.view(np.int32)).view(np.uint32)
-        suspects = np.flatnonzero(distance > np.uint32(math.floor(min(self.error, 1e9) - 0.5)))
-        suspects = suspects[~(np.isnan(result[suspects]) & np.isnan(rounded[suspects]))]
+        suspicious = distance > np.uint32(math.floor(min(self.error, 1e9) - 0.5))
+        suspicious &= ~(np.isnan(result) & np.isnan(rounded))
+        suspects = np.flatnonzero(suspicious)
         if not suspects.size:
             return
         errors = errors_in_ulps(result[suspects], exact[suspects])
@@ -62,11 +68,11 @@ class Worst:
 # ------------------------------------------------------------------------------------------- arguments
 
 
-def every_number(step: int) -> Iterator[tuple[Array]]:
-    """All floats, in the order of their bits, or each `step`-th of them."""
+def every_number(step: int, bits: int = 32) -> Iterator[tuple[Array]]:
+    """All floats, in the order of their bits, or each `step`-th of them; with 31 `bits`, those without a sign."""
     patterns = np.arange(0, CHUNK * step, step, dtype=np.uint64)
-    for start in range(0, 2**32, CHUNK * step):
-        yield (((patterns + start) & 0xFFFFFFFF).astype(np.uint32).view(np.float32),)
+    for start in range(0, 2**bits, CHUNK * step):
+        yield (((patterns + start) & (2**bits - 1)).astype(np.uint32).view(np.float32),)
 
 
 def pairs(count: int) -> Iterator[tuple[Array, Array]]:
@@ -143,12 +149,18 @@ def measure(name: str, targets: Sequence[str], step: int, count: int) -> dict[st
     kernels = [compile_specs([Apply(name, CHUNK)], target)[0] for target in targets]
     found = {target: Worst() for target in targets}
     result = np.empty(CHUNK, np.float32)
-    chunks: Iterator[tuple[Array, ...]] = pairs(count) if name in BINARY else every_number(step)
+    mirrored = MIRRORED.get(name)
+    chunks: Iterator[tuple[Array, ...]]
+    chunks = pairs(count) if name in BINARY else every_number(step, 31 if mirrored else 32)
     for arguments in chunks:
         exact = exact_values(name, arguments)
         for kernel, worst in zip(kernels, found.values(), strict=True):
             kernel(*arguments, result)
             worst.see(arguments, result, exact)
+            if mirrored:
+                opposite = [-argument for argument in arguments]
+                kernel(*opposite, result)
+                worst.see(opposite, result, mirrored * exact)
     return found
 
 
