@@ -91,6 +91,20 @@ def test_sums_in_slices(channels: int) -> None:
     assert 0 < spec.slice < spec.input_blocks
 
 
+@pytest.mark.parametrize("width", [1, 3, 4, 5, 23])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_long_expressions_of_several_pixels(width: int, kernel: int) -> None:
+    """Pixels go through such an expression a few at a time, each with operands of its own; lanes beyond the last channel stay 0."""
+    params, weights = convolution(20, 40, kernel, padding=(kernel // 2, kernel // 2))
+    x, other = normal(1, 20, 12, width), normal(1, 40, 12, width)
+    lines: list[Any] = [
+        ("nn.Conv2d", "conv", "x0", "a", params, weights),
+        ("pnnx.Expression", "sum", "a x1", "y", {"expr": "add(mul(exp(tanh(@0)),@1),tanh(@1))"}, {}),
+    ]
+    plan = check_graph([x, other], lines, ["y"], tolerance=WINOGRAD_TOLERANCE)
+    assert "MapSpec" not in kernels(plan)
+
+
 @pytest.mark.parametrize("width", [1, 2, 7, 13, 14, 15, 27, 29, 56])
 def test_widths_around_the_tile(width: int) -> None:
     params, weights = convolution(17, 35, (1, 3), padding=(0, 1))

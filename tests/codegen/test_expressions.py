@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from kuiperinfer.codegen.builder import Code, Vector
-from kuiperinfer.codegen.expressions import call_expression, emit_expression, is_vectorizable, vectors_a_turn
+from kuiperinfer.codegen.expressions import (
+    call_expression,
+    call_expressions,
+    emit_expression,
+    is_vectorizable,
+    vectors_a_turn,
+)
 from kuiperinfer.codegen.kernels.map import plan_map, row_major
 from kuiperinfer.codegen.objects import assembly_of
 from kuiperinfer.codegen.target import target_named
@@ -200,12 +206,18 @@ def test_others_raise(text: str) -> None:
 
 
 def test_long_expressions_can_be_functions() -> None:
+    """One for each expression and number of vectors that it takes together."""
     code = Code("kernel", target_named("x86-64-v4"))
     (pointer,) = code.pointers(1)
-    values = [code.load(code.at(pointer, 16 * index)) for index in range(4)]
-    for index, text in enumerate(("silu(@0)", "silu(@0)", "relu(@0)", "mul(@2,sigmoid(@0))")):
-        code.store(call_expression(code, text, lambda operand: values[operand]), code.at(pointer, 16 * index))
+    values = [code.load(code.at(pointer, 16 * index)) for index in range(7)]
+    sets = [lambda operand, index=index: values[index - operand] for index in range(7)]
+    results = call_expressions(code, "silu(@0)", sets)  # four and three
+    results += [
+        call_expression(code, text, sets[6]) for text in ("silu(@0)", "silu(@0)", "relu(@0)", "mul(@2,sigmoid(@0))")
+    ]
+    for index, result in enumerate(results):
+        code.store(result, code.at(pointer, 16 * index))
     module = str(code.finish())
-    assert len(re.findall(r"define internal <16 x float> @\"expression_\w+\"", module)) == 2
-    assert len(re.findall(r"call <16 x float> @\"expression_\w+\"", module)) == 3
+    assert len(re.findall(r"define internal {[^}]*} @\"expression_\w+\"", module)) == 4
+    assert len(re.findall(r"call {[^}]*} @\"expression_\w+\"", module)) == 5
     assert assembly_of(module, target_named("x86-64-v4"))

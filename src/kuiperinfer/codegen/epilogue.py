@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..expression import evaluate
 from ..passes.fused import parse
 from ..records import dataclass
 from .builder import Code, Index, Vector
-from .expressions import call_expression
+from .expressions import call_expression, call_expressions
 from .layout import ImageLayout, Matrix
 
 
@@ -71,23 +72,34 @@ class Epilogue:
         ]
         return Seat(moved, block)
 
-    def emit(self, code: Code, value: Vector, seat: Seat, block: int, y: Index, x: Index, pixel: int) -> Vector:
-        """The value of the expression at pixel (y, x + pixel) of the block `block` further than the seat's."""
+    def emit(
+        self, code: Code, values: Sequence[Vector], seat: Seat, places: Sequence[tuple[int, Index, Index, int]]
+    ) -> list[Vector]:
+        """The values of the expression for several results at places (block, y, x, pixel)."""
+        if not self.text:
+            return list(values)
 
-        def operand(number: int) -> Vector:
-            layout, pointer = self.operands[number], seat.pointers[number]
-            place: Index = block * layout.block_stride
-            if (layout.height, layout.width) != (1, 1):
-                place = code.add(place, code.add(code.mul(y, layout.row), code.mul(x, layout.pixel)))
-                place = code.add(place, pixel * layout.pixel)
-            return code.load(code.at(pointer, place), align=code.target.lanes * 4)
+        def operand(number: int, value: Vector, place: tuple[int, Index, Index, int]) -> Vector:
+            return value if number == 0 else self._load(code, seat, number - 1, *place)
 
-        result = _emit(code, self.text, value, operand)
+        pairs = zip(values, places, strict=True)
+        operands = [functools.partial(operand, value=value, place=place) for value, place in pairs]
+        results = call_expressions(code, self.text, operands)
         if not self.channels:
-            return result
-        lanes = code.target.lanes
-        left = code.sub(self.channels, code.mul(code.add(seat.block, block), lanes))
-        return code.builder.select(code.mask(left), result, code.splat(0.0))
+            return results
+        lanes, zero = code.target.lanes, code.splat(0.0)
+        left = [code.sub(self.channels, code.mul(code.add(seat.block, block), lanes)) for block, *_ in places]
+        return [
+            code.builder.select(code.mask(count), result, zero) for count, result in zip(left, results, strict=True)
+        ]
+
+    def _load(self, code: Code, seat: Seat, number: int, block: int, y: Index, x: Index, pixel: int) -> Vector:
+        layout, pointer = self.operands[number], seat.pointers[number]
+        place: Index = block * layout.block_stride
+        if (layout.height, layout.width) != (1, 1):
+            place = code.add(place, code.add(code.mul(y, layout.row), code.mul(x, layout.pixel)))
+            place = code.add(place, pixel * layout.pixel)
+        return code.load(code.at(pointer, place), align=code.target.lanes * 4)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from .vector_math import VECTOR_FUNCTIONS, Lanes
 
 Value: TypeAlias = "Lanes | float"
 
+TOGETHER = 4  # vectors that a function returns in registers
+
 
 def emit_expression(code: Code, text: str, operand: Callable[[int], Vector]) -> Vector:
     """The value of an expression, as float32 vector; `operand(i)` gives that of `@i`, and is asked once for each.
@@ -42,19 +44,39 @@ def emit_expression(code: Code, text: str, operand: Callable[[int], Vector]) -> 
 
 def call_expression(code: Code, text: str, operand: Callable[[int], Vector]) -> Vector:
     """The same, by a function of its own where the expression is long: for code that applies it to many vectors in a row."""
+    return call_expressions(code, text, [operand])[0]
+
+
+def call_expressions(code: Code, text: str, operand_sets: Sequence[Callable[[int], Vector]]) -> list[Vector]:
+    """The values for several sets of operands. A function takes some at a time, so that what they wait for overlaps."""
     if is_short(text):
-        return emit_expression(code, text, operand)
-    indices = operands(parse(text))
-    name = f"expression_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+        return [emit_expression(code, text, operand) for operand in operand_sets]
+    results: list[Vector] = []
+    for start in range(0, len(operand_sets), TOGETHER):
+        some = operand_sets[start : start + TOGETHER]
+        function, indices = _function(code, text, len(some))
+        returned = code.builder.call(function, [operand(index) for operand in some for index in indices])
+        results += [code.builder.extract_value(returned, number) for number in range(len(some))]
+    return results
+
+
+def _function(code: Code, text: str, count: int) -> tuple[ir.Function, list[int]]:
+    """The function for so many sets of operands, all operands of one set after those of another; and their numbers."""
+    indices = list(operands(parse(text)))
+    name = f"expression_{hashlib.sha256(text.encode()).hexdigest()[:24]}_{count}"
     function = code.module.globals.get(name)
     if function is None:
-        kind = ir.FunctionType(code.vector_type, [code.vector_type] * len(indices))
-        function = ir.Function(code.module, kind, name)
+        results = ir.LiteralStructType([code.vector_type] * count)
+        function = ir.Function(code.module, ir.FunctionType(results, [code.vector_type] * len(indices) * count), name)
         function.linkage = "internal"
         with code.within(function):
-            arguments = dict(zip(indices, function.args, strict=True))
-            code.builder.ret(emit_expression(code, text, arguments.__getitem__))
-    return code.builder.call(function, [operand(index) for index in indices])
+            values = ir.Constant(results, ir.Undefined)
+            for number in range(count):
+                own = function.args[number * len(indices) : (number + 1) * len(indices)]
+                value = emit_expression(code, text, dict(zip(indices, own, strict=True)).__getitem__)
+                values = code.builder.insert_value(values, value, number)
+            code.builder.ret(values)
+    return function, indices
 
 
 def _number(node: Call) -> float:

@@ -96,8 +96,8 @@ class DepthwiseSpec(KernelSpec):
                 sums = self._tile(
                     code, code.at(line, code.mul(x, self.stride[1] * self.input.pixel)), weights, start, width
                 )
-                for pixel, value in enumerate(sums):
-                    value = self.epilogue.emit(code, value, operands, 0, y, x, pixel)
+                found = [(0, y, x, pixel) for pixel in range(width)]
+                for pixel, value in enumerate(self.epilogue.emit(code, sums, operands, found)):
                     place = code.add(code.mul(x, self.output.pixel), pixel * self.output.pixel)
                     code.store(value, code.at(to, place), align=lanes * 4)
 

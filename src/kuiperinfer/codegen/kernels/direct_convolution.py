@@ -180,11 +180,10 @@ class DirectConvolutionSpec(KernelSpec):
                 code, code.at(source, place), weights, start, width, block_weights, rows,
                 prefetch=not self.slice, some=some,
             )  # fmt: skip
-            for number, (value, to) in enumerate(zip(sums, places, strict=True)):
-                if some[1] == self.input_blocks:
-                    block, pixel = divmod(number, len(pixels))
-                    down, across = pixels[pixel]
-                    value = self.epilogue.emit(code, value, extra, block, code.add(y, down), x, across)
+            if some[1] == self.input_blocks:
+                found = [(block, code.add(y, down), x, across) for block in range(blocks) for down, across in pixels]
+                sums = self.epilogue.emit(code, sums, extra, found)
+            for value, to in zip(sums, places, strict=True):
                 code.store(value, to, align=lanes * 4)
 
         def slice_of(first: Index, last: Index) -> Sequence[Vector]:

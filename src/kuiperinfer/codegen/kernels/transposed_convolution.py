@@ -120,12 +120,12 @@ class TransposedConvolutionSpec(KernelSpec):
                     sums = product.emit_tile(code, pixels, own, start, width, block_weights)
                     out_x = code.add(code.mul(x, across), px)
                     to = code.at(to_row, code.mul(out_x, self.output.pixel))
-                    for block in range(blocks):
-                        for pixel in range(width):
-                            shift = block * self.output.block_stride + pixel * across * self.output.pixel
-                            value = sums[block * width + pixel]
-                            value = self.epilogue.emit(code, value, seat, block, out_y, out_x, pixel * across)
-                            code.store(value, code.at(to, shift), align=lanes * 4)
+                    places = [(block, pixel * across) for block in range(blocks) for pixel in range(width)]
+                    found = [(block, out_y, out_x, pixel) for block, pixel in places]
+                    results = self.epilogue.emit(code, sums, seat, found)
+                    for (block, pixel), value in zip(places, results, strict=True):
+                        shift = block * self.output.block_stride + pixel * self.output.pixel
+                        code.store(value, code.at(to, shift), align=lanes * 4)
 
                 def whole_tile(x: Index, _: Sequence[Vector]) -> Sequence[Vector]:
                     tile(x, self.tile)

@@ -381,18 +381,18 @@ class WinogradSpec(KernelSpec):
         layout, lanes = self.output, code.target.lanes
         row = code.add(y, line)
 
-        def store(pixel: int) -> None:
-            value = self.epilogue.emit(code, values[pixel], extra, 0, row, x, pixel)
-            code.store(value, code.at(pixels, line * layout.row + pixel * layout.pixel), align=lanes * 4)
+        def store(first: int, last: int) -> None:
+            span = range(first, last)
+            results = self.epilogue.emit(code, values[first:last], extra, [(0, row, x, pixel) for pixel in span])
+            for pixel, value in zip(span, results, strict=True):
+                code.store(value, code.at(pixels, line * layout.row + pixel * layout.pixel), align=lanes * 4)
 
         def columns() -> None:
             inside = layout.width % TILE or TILE
-            for pixel in range(inside):
-                store(pixel)
+            store(0, inside)
             if inside < TILE:
                 with code.when(code.less(code.add(x, TILE - 1), layout.width)):
-                    for pixel in range(inside, TILE):
-                        store(pixel)
+                    store(inside, TILE)
 
         if line < (layout.height % TILE or TILE):
             columns()
