@@ -94,7 +94,7 @@ def test_sums_in_slices(channels: int) -> None:
 @pytest.mark.parametrize("width", [1, 3, 4, 5, 23])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_long_expressions_of_several_pixels(width: int, kernel: int) -> None:
-    """Pixels go through such an expression a few at a time, each with operands of its own; lanes beyond the last channel stay 0."""
+    """Pixels go through such an expression a few at a time, each with operands of its own; unused lanes stay 0."""
     params, weights = convolution(20, 40, kernel, padding=(kernel // 2, kernel // 2))
     x, other = normal(1, 20, 12, width), normal(1, 40, 12, width)
     lines: list[Any] = [
