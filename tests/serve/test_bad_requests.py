@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -181,10 +182,18 @@ def test_bodies_that_are_too_large(start: Start) -> None:
 def test_what_all_bodies_together_may_take(start: Start) -> None:
     running = start({"rows": models.ROWS}, limits=Limits(body_bytes=1000, bytes_in_flight=1500))
     with running.connect() as slow:
-        slow.send("POST", INFER, b"{", Content_Length="1000")
+        slow.send("POST", INFER, b" " * 950, Content_Length="1000")
         wait_until(lambda: running.ask("POST", INFER, b" " * 600)[0] == 503)
         is_well(running)  # small ones still fit
     wait_until(lambda: running.ask("POST", INFER, b" " * 600)[0] == 400)  # the slow one has gone, and its claim with it
+
+
+def test_what_is_only_announced_takes_no_room(start: Start) -> None:
+    running = start({"rows": models.ROWS}, limits=Limits(body_bytes=1000, bytes_in_flight=1500))
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(running.connect()).send("POST", INFER, b"{", Content_Length="1000")
+        assert running.ask("POST", INFER, b" " * 900)[0] == 400  # read, and found to be no JSON
 
 
 # ------------------------------------------------------------------------------------------- clients that misbehave

@@ -13,7 +13,10 @@ from .refusals import Refusal, bad_request
 
 
 class BodyReader:
-    """Reads bodies within `limits`; bytes count from the moment that they are announced until the request is answered."""
+    """Reads bodies within `limits`; bytes count from the moment that they arrive until the request is answered.
+
+    What is only announced does not count: a few clients that send nothing more would keep all others out.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -31,9 +34,7 @@ class BodyReader:
             raise Refusal(415, f"Content-Encoding '{encoding}' is not supported; send the body as it is")
         claimed = 0
         try:
-            announced = self._announced(request)
-            self._claim(announced)
-            claimed = announced
+            self._check_announced(request)
             chunks, size = [], 0
             with anyio.move_on_after(self._limits.body_seconds) as scope:
                 async for chunk in request.stream():
@@ -41,9 +42,8 @@ class BodyReader:
                     size += len(chunk)
                     if size > self._limits.body_bytes:
                         raise self._too_large()
-                    if size > claimed:
-                        self._claim(size - claimed)
-                        claimed = size
+                    self._claim(size - claimed)
+                    claimed = size
             if scope.cancelled_caught:
                 raise Refusal(408, f"the body was not complete after {self._limits.body_seconds:g} s")
             yield b"".join(chunks)
@@ -52,13 +52,12 @@ class BodyReader:
         finally:
             self._in_flight -= claimed
 
-    def _announced(self, request: Request) -> int:
+    def _check_announced(self, request: Request) -> None:
         text = request.headers.get("content-length", "0")
         if not (text.isascii() and text.isdigit() and len(text) < 20):
             raise bad_request("Content-Length: expected a number of bytes")
         if int(text) > self._limits.body_bytes:
             raise self._too_large()
-        return int(text)
 
     def _claim(self, count: int) -> None:
         if self._in_flight + count > self._limits.bytes_in_flight:

@@ -93,7 +93,8 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """The name of a Host header, without its port."""
+    """The name of a Host header, without its port; case does not count."""
+    host = host.lower()
     return host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
 
 
