@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +24,7 @@ from kuiperinfer.codegen.objects import Library, compile_module
 from kuiperinfer.codegen.target import target_named
 from kuiperinfer.runtime import team as team_module
 from kuiperinfer.runtime.team import Team, allowed_cpus, team
+from tests.waiting import wait_until
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 STEPS, TASKS = 20, 257
@@ -59,20 +63,44 @@ def test_every_task_runs_once_for_any_number_of_threads(increment: Library) -> N
             work.run(team(), threads)
 
 
-def test_what_a_late_member_may_look_at_is_kept(increment: Library) -> None:
-    own, work = Team(), Work(increment)
-    work.run(own, 3)
+@pytest.fixture
+def own() -> Iterator[Team]:
+    made = Team()
+    yield made
+    made.stop()
+
+
+def test_what_a_late_member_may_look_at_is_kept(increment: Library, own: Team) -> None:
+    work, states = Work(increment), own._states
+
+    def run(threads: int) -> None:
+        work.run(own, threads)
+        wait_until(lambda: team_module._RUNNING not in states)  # all are back, however busy the machine is
+
+    run(3)
     progress = own._progress
-    own._states = np.full_like(own._states, team_module._RUNNING)  # so that member 2 seems to be in that run still
-    work.run(own, 2)
+    own._states = np.full_like(states, team_module._RUNNING)  # so that member 2 seems to be in that run still
+    run(2)
     assert own._progress is not progress and own._late[0][1] is progress
     after = own._progress
-    work.run(own, 2)
+    run(2)
     assert own._progress is after and len(own._late) == 1  # member 2 has never seen this one
-    own._states = np.full_like(own._states, team_module._WAITING)
-    work.run(own, 2)
+    own._states = states
+    run(2)
     assert not own._late
-    own.stop()
+
+
+def test_a_team_that_nobody_keeps_lives_as_long_as_its_members(increment: Library) -> None:
+    own = Team()
+    Work(increment).run(own, 3)
+    kept = weakref.ref(own)
+    del own
+    gc.collect()
+    left = kept()
+    assert left is not None
+    left.stop()
+    del left
+    wait_until(lambda: gc.collect() is not None and kept() is None)
 
 
 def test_a_part_of_the_steps(increment: Library) -> None:

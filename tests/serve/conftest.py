@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kuiperinfer.serve import Limits, Options, Service, bind
 from kuiperinfer.serve.server import Server
 from tests.serve.connection import Connection
 from tests.small_models import write_model
+from tests.waiting import wait_until
 
 
 class Running:
@@ -49,14 +49,6 @@ class Running:
         self._server.should_exit = True
         self._thread.join(20)
         assert not self._thread.is_alive()
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Waits for a condition; fails if it does not come true in time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ import pytest
 from kuiperinfer.serve import Limits, Options, Service
 from kuiperinfer.serve.app import make_app
 from tests.serve import models
-from tests.serve.conftest import Running, wait_until
+from tests.serve.conftest import Running
 from tests.serve.connection import binary_request
 from tests.small_models import write_model
+from tests.waiting import wait_until
 
 Start = Callable[..., Running]
 

@@ -13,7 +13,8 @@ import pytest
 from kuiperinfer.serve import Limits, server
 from kuiperinfer.serve.guard import names_of
 from tests.serve import models
-from tests.serve.conftest import Running, wait_until
+from tests.serve.conftest import Running
+from tests.waiting import wait_until
 
 Start = Callable[..., Running]
 

@@ -18,9 +18,10 @@ import pytest
 
 from kuiperinfer.serve import Limits
 from tests.serve import models
-from tests.serve.conftest import Running, wait_until
+from tests.serve.conftest import Running
 from tests.serve.connection import Connection
 from tests.small_models import write_model
+from tests.waiting import wait_until
 
 INFER = "/v2/models/rows/infer"
 

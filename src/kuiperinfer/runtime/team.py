@@ -368,9 +368,7 @@ class Team:
 
     def _start(self, member: int) -> bool:
         """Starts a member's thread; False where the system has no more of them."""
-        thread = threading.Thread(
-            target=self._serve, args=(self._slot(member), member), name=f"kuiperinfer-{member}", daemon=True
-        )
+        thread = threading.Thread(target=self._be, args=(member,), name=f"kuiperinfer-{member}", daemon=True)
         try:
             thread.start()
         except RuntimeError:
@@ -378,6 +376,10 @@ class Team:
             return False
         self._threads[member] = thread
         return True
+
+    def _be(self, member: int) -> None:
+        """A member's thread, which holds the team, and so the slot that it looks at, as long as it runs."""
+        self._serve(self._slot(member), member)
 
     def _deadline(self) -> float:
         return time.perf_counter() + _PATIENCE * self._last_seconds
