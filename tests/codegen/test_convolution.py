@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from kuiperinfer.codegen.kernels.direct_convolution import DirectConvolutionSpec, choose_tile
+from kuiperinfer.codegen.kernels.direct_convolution import (
+    CACHE_LINE,
+    Ahead,
+    DirectConvolutionSpec,
+    choose_tile,
+    shares_of,
+)
 from kuiperinfer.codegen.kernels.winograd import WinogradSpec, plan_winograd, reach
 from kuiperinfer.codegen.lowering import KernelStep
 from kuiperinfer.codegen.objects import assembly_of
@@ -334,3 +342,35 @@ def test_aarch64_code_has_vector_multiply_adds() -> None:
             if isinstance(step, KernelStep) and type(step.spec).__name__ == kind
         ]
         assert texts and all("fmla" in text and ".4s" in text for text in texts)
+
+
+class _Asked:
+    """What `Ahead` needs of `Code`, with numbers for addresses: it notes the floats whose lines are asked for."""
+
+    def __init__(self) -> None:
+        self.floats: set[int] = set()
+        self.at: Callable[[int, int], int] = operator.add
+        self.mul: Callable[[int, int], int] = operator.mul
+        self.div: Callable[[int, int], int] = operator.floordiv
+
+    def prefetch(self, place: int, *, soon: bool) -> None:
+        assert not soon
+        line = CACHE_LINE // 4
+        self.floats.update(range(place // line * line, place // line * line + line))
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("tiles", [2, 3, 5, 8, 16, 21])
+def test_tiles_ask_for_all_weights_that_follow(tiles: int, lanes: int) -> None:
+    blocks, channel_blocks, positions, turn = 2, 3, 9, 4
+    step = lanes * lanes
+    apart = channel_blocks * positions * step  # the weights of an output block
+    asked: Any = _Asked()
+    for tile in range(tiles):
+        shares = shares_of(tiles)
+        ahead = Ahead(cast(Any, tile % shares * (apart // shares)), apart, shares)
+        for index in range(channel_blocks * positions):
+            for first in range(0, lanes, turn):
+                ahead.further(asked, index, step).further(asked, first, lanes).ask(asked, blocks, turn * lanes)
+    assert asked.floats >= set(range(blocks * apart))
+    assert len(asked.floats) < 1.1 * blocks * apart

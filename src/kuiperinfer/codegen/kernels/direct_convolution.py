@@ -26,6 +26,34 @@ UNROLL = 4  # input channels of one turn of the innermost loop: enough to hide i
 PREFETCH_BYTES = (
     6144  # how far ahead weights are asked for: measured, 10 to 25 % where they come from beyond the second level
 )
+MOST_SHARES = 16  # of the weights that follow, which so many tiles ask for together
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Weights that something later reads: a tile asks for one while it reads `pace`, of each output block from `place` on.
+
+    They come to the second-level cache a little at a time, instead of all at once when the first tile needs them.
+    """
+
+    place: Vector
+    apart: int  # floats from one output block's to the next's
+    pace: int
+
+    def further(self, code: Code, times: Index, weights: int) -> Ahead:
+        """Where it stands after `times` times so many weights of a block have been read."""
+        if weights % self.pace == 0:
+            read = code.mul(times, weights // self.pace)
+        else:
+            read = code.div(code.mul(times, weights), self.pace)
+        return Ahead(code.at(self.place, read), self.apart, self.pace)
+
+    def ask(self, code: Code, blocks: int, weights: int) -> None:
+        """Asks for what falls to the time in which so many weights of a block are read."""
+        line = CACHE_LINE // 4
+        for block in range(blocks):
+            for number in range(max(1, weights // (self.pace * line))):
+                code.prefetch(code.at(self.place, block * self.apart + number * line), soon=False)
 
 
 @dataclass(frozen=True)
@@ -88,6 +116,13 @@ class DirectConvolutionSpec(KernelSpec):
     @property
     def tasks(self) -> int:
         return self.output.batch * self.block_groups * self.chunks
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a task."""
+        if self.columns:
+            return -(-self.columns // self.tile)
+        return -(-self.rows // self.tile_rows) if self.tile_rows > 1 else self.rows * -(-self.output.width // self.tile)
 
     @property
     def flops(self) -> int:
@@ -158,7 +193,16 @@ class DirectConvolutionSpec(KernelSpec):
         )
         extra = self.epilogue.seek(code, extra, image, first_block)
 
-        def tile(y: Index, x: Index, width: int, rows: int, some: tuple[Index, Index]) -> None:
+        shares = shares_of(self.tiles) if self.input.block > 1 and not self.slice else 1
+
+        def following(number: Index) -> Ahead | None:
+            """A tile's share of the next group's weights; behind the last group mostly lie those of the next step."""
+            if shares == 1:
+                return None
+            share = code.mul(code.mod(number, shares), block_weights // shares)
+            return Ahead(code.at(weights, code.add(share, blocks * block_weights)), block_weights, shares)
+
+        def tile(y: Index, x: Index, width: int, rows: int, number: Index, some: tuple[Index, Index]) -> None:
             """Adds up `some` input blocks; what comes before the first ones and goes behind the last ones is in the output."""
             place = code.add(
                 code.mul(y, self.stride[0] * self.input.row), code.mul(x, self.stride[1] * self.input.pixel)
@@ -178,7 +222,7 @@ class DirectConvolutionSpec(KernelSpec):
                 start = [code.load(at, align=lanes * 4) for at in places]
             sums = self.emit_tile(
                 code, code.at(source, place), weights, start, width, block_weights, rows,
-                prefetch=not self.slice, some=some,
+                prefetch=not self.slice, some=some, ahead=following(number),
             )  # fmt: skip
             if some[1] == self.input_blocks:
                 found = [(block, code.add(y, down), x, across) for block in range(blocks) for down, across in pixels]
@@ -187,7 +231,9 @@ class DirectConvolutionSpec(KernelSpec):
                 code.store(value, to, align=lanes * 4)
 
         def slice_of(first: Index, last: Index) -> Sequence[Vector]:
-            self._for_tiles(code, span, lambda y, x, width, rows: tile(y, x, width, rows, (first, last)))
+            self._for_tiles(
+                code, span, lambda y, x, width, rows, number: tile(y, x, width, rows, number, (first, last))
+            )
             return ()
 
         size = self.slice or self.input_blocks
@@ -199,30 +245,33 @@ class DirectConvolutionSpec(KernelSpec):
         )
         slice_of((slices - 1) * size, self.input_blocks)
 
-    def _for_tiles(self, code: Code, span: tuple[Index, Index], tile: Callable[[Index, Index, int, int], None]) -> None:
-        """`tile(y, x, width, rows)` for all tiles of a span of rows, or of columns."""
+    def _for_tiles(
+        self, code: Code, span: tuple[Index, Index], tile: Callable[[Index, Index, int, int, Index], None]
+    ) -> None:
+        """`tile(y, x, width, rows, number)` for all tiles of a span of rows, or of columns."""
         full, rest = divmod(self.output.width, self.tile)
+        first, last = span
 
-        def whole_tile(y: Index, x: Index) -> Sequence[Vector]:
-            tile(y, x, self.tile, 1)
+        def whole_tile(y: Index, x: Index, before: Index) -> Sequence[Vector]:
+            tile(y, x, self.tile, 1, code.add(before, code.div(x, self.tile)))
             return ()
 
-        first, last = span
         if self.columns:
-            code.loop(first, code.min(last, full * self.tile), self.tile, lambda x, _: whole_tile(0, x))
+            code.loop(first, code.min(last, full * self.tile), self.tile, lambda x, _: whole_tile(0, x, 0))
             if rest:
                 with code.when(code.less(full * self.tile, last)):
-                    tile(0, full * self.tile, rest, 1)
+                    tile(0, full * self.tile, rest, 1, full)
             return
 
         def row(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            code.loop(0, full * self.tile, self.tile, lambda x, _: whole_tile(y, x))
+            before = code.mul(code.sub(y, first), -(-self.output.width // self.tile))
+            code.loop(0, full * self.tile, self.tile, lambda x, _: whole_tile(y, x, before))
             if rest:
-                tile(y, full * self.tile, rest, 1)
+                tile(y, full * self.tile, rest, 1, code.add(before, full))
             return ()
 
         def several_rows(y: Index, _: Sequence[Vector]) -> Sequence[Vector]:
-            tile(y, 0, self.output.width, self.tile_rows)
+            tile(y, 0, self.output.width, self.tile_rows, code.div(code.sub(y, first), self.tile_rows))
             return ()
 
         if self.tile_rows > 1:
@@ -254,10 +303,11 @@ class DirectConvolutionSpec(KernelSpec):
         *,
         prefetch: bool = True,
         some: tuple[Index, Index] | None = None,
+        ahead: Ahead | None = None,
     ) -> Sequence[Vector]:
         """The sums of `rows` × `width` pixels of all blocks, block after block, added to `start`.
 
-        They go over all input blocks, or those from the first of `some` to before the second.
+        They go over all input blocks, or those from the first of `some` to before the second. Meanwhile `ahead` is asked for.
         """
         lanes = code.target.lanes
         pixels = [
@@ -266,11 +316,11 @@ class DirectConvolutionSpec(KernelSpec):
             for across in range(width)
         ]
         blocks = len(start) // len(pixels)
-        step_weights = self.channels_a_block * lanes
+        step_weights, positions = self.channels_a_block * lanes, self.kernel[0] * self.kernel[1]
 
         def channel_block(block: Index, sums: Sequence[Vector]) -> Sequence[Vector]:
             block_source = code.at(source, code.mul(block, self.input.block_stride))
-            block_weight = code.at(weights, code.mul(block, self.kernel[0] * self.kernel[1] * step_weights))
+            block_weight = code.at(weights, code.mul(block, positions * step_weights))
             count = code.min(
                 code.sub(self._channels_read, code.mul(block, self.channels_a_block)), self.channels_a_block
             )
@@ -290,9 +340,10 @@ class DirectConvolutionSpec(KernelSpec):
                     blocks,
                     block_weights,
                     prefetch,
+                    ahead and ahead.further(code, code.add(code.mul(block, positions), index), step_weights),
                 )
 
-            return code.loop(0, self.kernel[0] * self.kernel[1], 1, position, sums)
+            return code.loop(0, positions, 1, position, sums)
 
         return code.loop(*(some or (0, self.input_blocks)), 1, channel_block, start, at_least_once=True)
 
@@ -307,6 +358,7 @@ class DirectConvolutionSpec(KernelSpec):
         blocks: int,
         block_weights: int,
         prefetch: bool,
+        ahead: Ahead | None,
     ) -> Sequence[Vector]:
         """One kernel position: `count` channels of a block, for every pixel of the tile; a few channels a turn of the loop."""
         lanes = code.target.lanes
@@ -316,6 +368,8 @@ class DirectConvolutionSpec(KernelSpec):
             new = list(sums)
             turn_weights = code.at(weights, code.mul(first, lanes))
             turn_source = code.at(source, code.mul(first, self.input.channel))
+            if ahead is not None:
+                ahead.further(code, first, lanes).ask(code, blocks, turn * lanes)
             for channel in range(turn):
                 vectors = [
                     code.load(code.at(turn_weights, block * block_weights + channel * lanes), align=lanes * 4)
@@ -333,6 +387,11 @@ class DirectConvolutionSpec(KernelSpec):
             return new
 
         return code.loop(0, count, turn, channels, sums, at_least_once=True)
+
+
+def shares_of(tiles: int) -> int:
+    """How many tiles share the asking for weights that follow: a power of two. 1 where so few weights follow that none asks."""
+    return 1 << (tiles.bit_length() - 1) if 1 < tiles < 2 * MOST_SHARES else 1
 
 
 @functools.cache

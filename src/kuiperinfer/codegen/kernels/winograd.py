@@ -24,7 +24,7 @@ from ..epilogue import Epilogue, Seat
 from ..layout import ImageLayout, blocked
 from ..spec import KernelSpec
 from ..target import Target
-from .direct_convolution import PREFETCH_BYTES, DirectConvolutionSpec, choose_tile
+from .direct_convolution import PREFETCH_BYTES, Ahead, DirectConvolutionSpec, choose_tile, shares_of
 from .winograd_transforms import FORMS, Form, transform
 
 TILE = 4  # output pixels of a tile, each way
@@ -189,8 +189,17 @@ class WinogradSpec(KernelSpec):
 
             def step(number: Index, _: Sequence[Vector]) -> Sequence[Vector]:
                 self._transform_weights(code, weights, transformed, number, blocks)
-                start = code.mul(number, self.weight_channels * self.chunk)
-                self._multiply(code, code.at(group.transformed, start), transformed, products, blocks, steps > 1)
+                next_group = code.mul(code.div(code.add(number, 1), steps), (blocks - 1) * 9 * inputs * lanes)
+                following = code.at(weights, code.mul(code.add(number, 1), 9 * self.weight_channels * lanes))
+                self._multiply(
+                    code,
+                    code.at(group.transformed, code.mul(number, self.weight_channels * self.chunk)),
+                    transformed,
+                    products,
+                    blocks,
+                    accumulate=steps > 1,
+                    following=code.at(following, next_group),
+                )
                 return ()
 
             if steps > 1:
@@ -199,7 +208,7 @@ class WinogradSpec(KernelSpec):
         else:
             products = group.scratch
             weights = code.at(group.weights, code.mul(first_block, filters * inputs * lanes))
-            self._multiply(code, group.transformed, weights, products, blocks, False)
+            self._multiply(code, group.transformed, weights, products, blocks)
         self._transform_output(code, group, products, first_block, blocks)
 
     def _clear(self, code: Code, products: Vector) -> None:
@@ -241,13 +250,27 @@ class WinogradSpec(KernelSpec):
         code.loop(0, blocks, 1, block)
 
     def _multiply(
-        self, code: Code, source: Vector, weights: Vector, products: Vector, blocks: int, accumulate: bool
+        self,
+        code: Code,
+        source: Vector,
+        weights: Vector,
+        products: Vector,
+        blocks: int,
+        *,
+        accumulate: bool = False,
+        following: Vector | None = None,
     ) -> None:
-        """The matrix products, of all input blocks or of those whose weights have just been transformed."""
+        """The matrix products, of all input blocks, or of those whose weights have just been transformed; `following` points to
+        those that are next."""
         lanes, form = code.target.lanes, self.form
         channels = self.weight_channels or self.input.blocks * lanes
         matrix = self.weight_plane if self.weight_channels else channels * lanes
         pixels = blocked((1, self.weight_channels or self.input.channels, 1, self.chunk), lanes)
+        apart = form.filters**2 * matrix
+        shares = (
+            shares_of(-(-self.chunk // self.tile)) if following or self.stage == "rest" else 1
+        )  # else they are near
+        pace = self.products * shares // 9
         one = DirectConvolutionSpec(pixels, pixels, (1, 1), (1, 1), (1, 1), (0, 0), 1, Epilogue(), self.tile, blocks, 1)
 
         def product(row: Index, column: Index) -> None:
@@ -267,8 +290,20 @@ class WinogradSpec(KernelSpec):
                 zero = code.splat(0.0)
                 start = [code.load(place, align=lanes * 4) if accumulate else zero for place in places]
                 pixels = code.at(vectors, code.mul(x, lanes))
-                far = not self.weight_channels
-                sums = one.emit_tile(code, pixels, factors, start, width, form.filters**2 * matrix, prefetch=far)
+                share = code.mod(code.div(x, self.tile), shares)
+                if (
+                    following is not None
+                ):  # the filters of the next channels, in as many shares as there are tiles of products
+                    share = code.mul(code.add(code.mul(number, shares), share), channels * lanes // pace)
+                    ahead = Ahead(code.at(following, share), self.input.blocks * lanes * 9 * lanes, pace)
+                elif shares > 1:  # those of the next product
+                    share = code.add(code.mul(share, matrix // shares), matrix)
+                    ahead = Ahead(code.at(factors, share), apart, shares)
+                else:
+                    ahead = None
+                sums = one.emit_tile(
+                    code, pixels, factors, start, width, apart, prefetch=following is None, ahead=ahead
+                )
                 for place, value in zip(places, sums, strict=True):
                     code.store(value, place, align=lanes * 4)
 
