@@ -231,12 +231,14 @@ def plan_direct(
     sets = out.batch * -(-out.blocks // tile_blocks)
     pixel_time = microseconds(2 * weights / (sets // out.batch))
     near = lowering.target.l2 // 4 // (4 * source.channels)  # pixels of the input, read again for each share of blocks
+    slices = _slice(source, kernel, layer.groups, tile_blocks, lowering.target)
     rows, columns = 1, 0
     if out.height == 1:
         columns = share(out.width, pixel_time, sets, tile, most=max(tile, near) if by_rows else None)
     else:
-        most = max(tile_rows, near // (source.width * layer.stride[0]))
-        rows = share(out.height, pixel_time * out.width, sets, tile_rows, most=most if by_rows else None)
+        grain = -(-out.height // max(1, out.height * out.width // (MANY_TILES * tile))) if slices else tile_rows
+        most = max(grain, near // (source.width * layer.stride[0]))
+        rows = min(out.height, share(out.height, pixel_time * out.width, sets, grain, most=most if by_rows else None))
     tiles = (columns or rows * out.width) // tile
     return DirectConvolutionSpec(
         source,
@@ -253,7 +255,7 @@ def plan_direct(
         tile_rows,
         columns,
         by_rows,
-        0 if tiles < MANY_TILES else _slice(source, kernel, layer.groups, tile_blocks, lowering.target),
+        0 if tiles < MANY_TILES else slices,
     )
 
 

@@ -193,14 +193,20 @@ class DirectConvolutionSpec(KernelSpec):
         )
         extra = self.epilogue.seek(code, extra, image, first_block)
 
-        shares = shares_of(self.tiles) if self.input.block > 1 and not self.slice else 1
+        size = self.slice or self.input_blocks
+        block_share = block_weights // self.input_blocks
+        shares = shares_of(self.tiles) if self.input.block > 1 else 1
 
-        def following(number: Index) -> Ahead | None:
-            """A tile's share of the next group's weights; behind the last group mostly lie those of the next step."""
+        def following(number: Index, last: Index) -> Ahead | None:
+            """A tile's share of the weights behind input block `last`. Behind the last of a group are those of the next one, or
+            mostly of the next step."""
             if shares == 1:
                 return None
-            share = code.mul(code.mod(number, shares), block_weights // shares)
-            return Ahead(code.at(weights, code.add(share, blocks * block_weights)), block_weights, shares)
+            place = code.mul(code.mod(number, shares), size * block_share // shares)
+            place = code.add(place, code.mul(last, block_share))
+            if last == self.input_blocks:
+                place = code.add(place, (blocks - 1) * block_weights)
+            return Ahead(code.at(weights, place), block_weights, shares)
 
         def tile(y: Index, x: Index, width: int, rows: int, number: Index, some: tuple[Index, Index]) -> None:
             """Adds up `some` input blocks; what comes before the first ones and goes behind the last ones is in the output."""
@@ -222,7 +228,7 @@ class DirectConvolutionSpec(KernelSpec):
                 start = [code.load(at, align=lanes * 4) for at in places]
             sums = self.emit_tile(
                 code, code.at(source, place), weights, start, width, block_weights, rows,
-                prefetch=not self.slice, some=some, ahead=following(number),
+                prefetch=not self.slice, some=some, ahead=following(number, some[1]),
             )  # fmt: skip
             if some[1] == self.input_blocks:
                 found = [(block, code.add(y, down), x, across) for block in range(blocks) for down, across in pixels]
@@ -236,7 +242,6 @@ class DirectConvolutionSpec(KernelSpec):
             )
             return ()
 
-        size = self.slice or self.input_blocks
         slices = -(-self.input_blocks // size)
         if slices > 1:
             slice_of(0, size)
@@ -340,12 +345,14 @@ class DirectConvolutionSpec(KernelSpec):
                     blocks,
                     block_weights,
                     prefetch,
-                    ahead and ahead.further(code, code.add(code.mul(block, positions), index), step_weights),
+                    ahead
+                    and ahead.further(code, code.add(code.mul(code.sub(block, first), positions), index), step_weights),
                 )
 
             return code.loop(0, positions, 1, position, sums)
 
-        return code.loop(*(some or (0, self.input_blocks)), 1, channel_block, start, at_least_once=True)
+        first, last = some or (0, self.input_blocks)
+        return code.loop(first, last, 1, channel_block, start, at_least_once=True)
 
     def _emit_step(
         self,
