@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -59,6 +61,16 @@ def classes(decorator: Callable[..., Any]) -> dict[str, Any]:
         def __eq__(self, other: object) -> bool:
             return isinstance(other, type(self)) and self.a % 10 == other.a % 10
 
+    @decorator(frozen=True)
+    class Counted:
+        kind: ClassVar[str] = "counted"
+        a: int
+        many: list[int] = dataclasses.field(default_factory=list)
+        sum: int = dataclasses.field(init=False, default=0)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "sum", self.a + len(self.many))
+
     @decorator
     class Bare:
         a: int
@@ -66,13 +78,16 @@ def classes(decorator: Callable[..., Any]) -> dict[str, Any]:
         def __repr__(self) -> str:
             return "bare"
 
-    for cls in (Base, Heir, OwnHash, OwnComparison, Bare):
+    for cls in (Base, Heir, OwnHash, OwnComparison, Counted, Bare):
         cls.__qualname__ = cls.__name__
         made[cls.__name__] = cls
     return made
 
 
 OURS, THEIRS = classes(records.dataclass), classes(dataclasses.dataclass)
+
+
+TOLD = records.dataclass(type("Told", (), {"__annotations__": {"a": "int"}, "__qualname__": "Told"}))
 
 
 def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -93,9 +108,29 @@ def test_it_is_as_dataclasses_has_it(name: str) -> None:
         hashes = [outcome(hash, value) == outcome(hash, one) for value in (one, same, other)]
         hashes.append(outcome(hash, one) is TypeError)
         frozen = outcome(setattr, one, "a", 2)
+        deleted = outcome(delattr, one, "a")
         changed = dataclasses.replace(other, a=1) == same
-        seen.append((texts, compared, hashes, frozen, changed, [field.name for field in dataclasses.fields(cls)]))
+        wrong = [outcome(cls), outcome(lambda cls=cls: cls(a=1, unknown=2)), outcome(cls, 1, 2, 3, 4, 5, 6, 7)]
+        fields = [(field.name, field.init, field.kw_only, field.default) for field in dataclasses.fields(cls)]
+        more = [cls.__match_args__, vars(same), str(inspect.signature(cls)), copy.deepcopy(other) == other]
+        seen.append((texts, compared, hashes, frozen, deleted, changed, wrong, fields, more))
     assert seen[0] == seen[1]
+
+
+def test_dataclasses_may_inherit_from_it() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Heir(OURS["Base"]):  # type: ignore[misc]
+        b: int = 2
+
+    assert (Heir(1).b, Heir(1, b=3)) == (2, Heir(1, 3))
+    with pytest.raises(TypeError, match="cannot inherit non-frozen"):
+        dataclasses.dataclass(type("Thawed", (OURS["Base"],), {}))
+
+
+def test_wrong_arguments_are_told_as_ever() -> None:
+    for _ in range(2):  # by the function that makes itself, and by the one that it made
+        with pytest.raises(TypeError, match=r"Told.__init__\(\) got an unexpected keyword argument 'b'"):
+            TOLD(a=1, b=2)
 
 
 def test_fields_that_do_not_count_do_not_count() -> None:

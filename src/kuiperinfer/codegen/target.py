@@ -10,11 +10,12 @@ import functools
 import hashlib
 import platform
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, did_you_mean
+from ..records import dataclass
 from ..settings import settings
 
 

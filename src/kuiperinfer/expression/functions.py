@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from ..dtypes import ALL, Array, DType, Scalar, TensorSpec, i64, to_float, to_real
 from ..errors import DTypeError, InputError
+from ..records import dataclass
 from .erf import erf
 
 Argument: TypeAlias = "TensorSpec | Scalar"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 
 from ..dtypes import Scalar
 from ..errors import ExpressionError, KuiperError
+from ..records import dataclass
 from ..settings import settings
 from .activations import ALL_FUNCTIONS
 from .functions import FUNCTIONS

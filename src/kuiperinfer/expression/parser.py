@@ -10,9 +10,8 @@ prefix notation, and is read by arity. For an undamaged text the two steps agree
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..errors import ExpressionError, did_you_mean
+from ..records import dataclass
 from ..settings import settings
 from .activations import ALL_FUNCTIONS
 from .functions import FUNCTIONS, Function

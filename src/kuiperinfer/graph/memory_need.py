@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..dtypes import TensorSpec
 from ..layers.base import Spec
+from ..records import dataclass
 from .execution import leaves
 from .parts import RuntimeOperand, RuntimeOperator
 

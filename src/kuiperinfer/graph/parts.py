@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..dtypes import Array, DType, widen
 from ..errors import DTypeError, InputError
 from ..layers.base import Layer, Value
 from ..layers.binding import Binding
+from ..records import dataclass
 
 
 @dataclass

@@ -10,11 +10,12 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Any, TypeAlias
 
 from ..dtypes import DType, dtype_from_name
 from ..errors import KuiperError, ModelFileError, UnsupportedOperatorError, did_you_mean
+from ..records import dataclass
 from .annotation import AnnotatedLayer, Annotation
 from .base import Layer, Text, registered
 from .promotion import NUMBER_WORDS

@@ -12,12 +12,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import Array
 from ..errors import InputError, KuiperError, ResourceLimitError
+from ..records import dataclass
 from ..settings import settings
 
 ALIGNMENT = 64  # bytes of a cache line, and of the widest vector register

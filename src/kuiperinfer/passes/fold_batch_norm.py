@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..dtypes import Array, TensorSpec, dtype_of, f32, widen
@@ -12,6 +10,7 @@ from ..layers.binding import Binding, Constant, FromAttribute, FromInput
 from ..layers.convolution import Conv, ConvTranspose
 from ..layers.linear import Linear
 from ..layers.normalization import BatchNorm, InstanceNorm
+from ..records import dataclass
 from .elementwise import set_map
 from .fold_constants import constant_operator
 from .rewriting import Specs, set_inputs, single_use, take_over_output, tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import expression
@@ -11,6 +10,7 @@ from ..dtypes import Array, TensorSpec
 from ..expression import Expression as Tree
 from ..expression import evaluate, infer
 from ..layers.base import Layer
+from ..records import dataclass
 
 
 @functools.lru_cache(maxsize=4096)

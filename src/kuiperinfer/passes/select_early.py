@@ -7,7 +7,7 @@ that token only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..dtypes import TensorSpec
 from ..graph import RuntimeOperand, RuntimeOperator
@@ -17,6 +17,7 @@ from ..layers.linear import Linear
 from ..layers.multihead_attention import MultiheadAttention
 from ..layers.normalization import LayerNorm, RMSNorm
 from ..layers.slicing import Narrow, Select
+from ..records import dataclass
 from .fused import Map
 from .rewriting import Specs, set_inputs, tensor
 

@@ -7,7 +7,6 @@ each at the moment at which it is complete, because its memory is used again lat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..codegen.kernels.winograd import WinogradSpec
@@ -17,6 +16,7 @@ from ..errors import CompileError
 from ..graph import RuntimeOperand, leaves, run_reference
 from ..graph.execution import as_array
 from ..layers.creation import manual_seed
+from ..records import dataclass
 from .comparison import Comparison, compare
 from .inspection import Inspector, completed_by, main_kernels
 from .plan import Plan

@@ -6,12 +6,11 @@ bools are equal or wrong. NaN equals NaN, and an infinity equals an infinity of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .. import dtypes
 from ..dtypes import Array, DType
+from ..records import dataclass
 
 # Relative to the output's largest magnitude; a dtype without a row is compared exactly.
 TOLERANCES: dict[DType, float] = {

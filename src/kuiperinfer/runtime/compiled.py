@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..dtypes import Array, TensorSpec
 from ..errors import InputError, ShapeError
 from ..graph import RuntimeOperator
 from ..locks import Lock
+from ..records import dataclass
 from ..settings import debug_print, settings
 from .arenas import Arenas
 from .plan import Plan

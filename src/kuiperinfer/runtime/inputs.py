@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from ..dtypes import Array, DType, TensorSpec, bf16, c32, dtype_of, from_bits, narrow, widen
 from ..errors import DTypeError, InputError, KuiperError, ShapeError
 from ..graph.text import shape_text
+from ..records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ..codegen.spec import KernelSpec, kernel_name
 from ..codegen.target import Target
 from ..dtypes import Array
 from ..memory.aligned import aligned_empty
+from ..records import dataclass
 from .team import team
 
 _TURNS, _REPEATS = 20_000, 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.cache import load_kernels
@@ -19,6 +18,7 @@ from ..graph import RuntimeGraph, RuntimeOperand
 from ..layers.base import is_imported
 from ..passes import is_off, optimise
 from ..passes.memory_plan import Lifetime, MemoryPlan, plan_memory
+from ..records import dataclass
 from ..settings import debug_print, settings
 from .plan_text import plan_text
 from .team import native_spec

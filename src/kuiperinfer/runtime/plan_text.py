@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..codegen.lowering import Buffer, Home, KernelStep, Place, Ref, Step
 from ..passes.memory_plan import Lifetime
+from ..records import dataclass
 
 if TYPE_CHECKING:
     from .plan import Plan
