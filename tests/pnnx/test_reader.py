@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -221,12 +222,34 @@ def test_a_file_that_shrinks_while_it_is_read(model: Path, monkeypatch: pytest.M
 
 
 def test_read_errors_of_the_system(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing(io.FileIO):
-        def readinto(self, buffer: Any) -> int:
-            raise OSError(5, "Input/output error")
+    def fail(self: FileSource, offset: int, target: memoryview) -> int:
+        raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("kuiperinfer.pnnx.source.io.FileIO", Failing)
+    monkeypatch.setattr(FileSource, "_read_some", fail)
     with pytest.raises(ModelFileError, match="cannot be read at byte 0: Input/output error"):
+        pnnx.read(model)
+
+
+@pytest.mark.parametrize("preadv", [True, False])
+@pytest.mark.parametrize("helper", ["two", "one", "no more"])
+def test_archives_large_enough_for_two_threads(
+    model: Path, monkeypatch: pytest.MonkeyPatch, helper: str, preadv: bool
+) -> None:
+    if not preadv:
+        monkeypatch.delattr(os, "preadv", raising=False)
+    if helper != "one":
+        monkeypatch.setattr("kuiperinfer.pnnx.reader._LARGE", 1)
+    if helper == "no more":
+
+        def refuse(self: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert weights_of(pnnx.read(model)) == WEIGHTS
+    damaged = bytearray(BIN)
+    damaged[BIN.index(bytes(np.array([1, -2], np.float32)))] ^= 1
+    (model.parent / "x.pnnx.bin").write_bytes(damaged)
+    with pytest.raises(ModelFileError, match="the file is damaged"):
         pnnx.read(model)
 
 

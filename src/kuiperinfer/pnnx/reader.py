@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from .paths import bin_path, param_path
 from .source import Readable, Source, open_source
 
 _LISTED = 5  # names in one error message
+_LARGE = 4 << 20  # bytes that are worth another thread
 
 
 def read(param: Readable, bin: Readable | None = None, *, weights: bool = True) -> Graph:
@@ -74,8 +79,7 @@ def _read_weights(graph: Graph, source: Source, param_name: str) -> None:
         begins[name] = total
         total += align(entry.size)
     arena = aligned_empty(total, np.uint8)
-    for name, entry in entries.items():
-        read_entry(source, entry, arena.data[begins[name] : begins[name] + entry.size])
+    _read_entries(source, [(entry, arena.data[begins[name] :][: entry.size]) for name, entry in entries.items()], total)
     lock(arena)
     for name, begin in begins.items():
         operator, key = wanted[name]
@@ -86,6 +90,34 @@ def _read_weights(graph: Graph, source: Source, param_name: str) -> None:
         if attribute.dtype.kind == "bool" and data.view(np.uint8).max(initial=0) > 1:
             raise ModelFileError(f"entry '{name}' of dtype bool has bytes other than 0 and 1", file=source.name)
         operator.attributes[key] = Attribute(attribute.dtype, attribute.shape, data)
+
+
+def _read_entries(source: Source, entries: Sequence[tuple[Entry, memoryview]], total: int) -> None:
+    """Reads entries, in two threads if they are large: neither reading nor a checksum needs the interpreter's lock."""
+    waiting = deque(entries)
+    errors: list[ModelFileError] = []
+
+    def read_some() -> None:
+        try:
+            while not errors:
+                read_entry(source, *waiting.popleft())
+        except IndexError:  # all are read
+            pass
+        except ModelFileError as error:
+            errors.append(error)
+
+    helper = threading.Thread(target=read_some, name="kuiperinfer-read")
+    if total >= _LARGE:
+        with contextlib.suppress(RuntimeError):  # there can be no more threads
+            helper.start()
+    try:
+        read_some()
+    finally:
+        waiting.clear()  # if this was interrupted
+        if helper.ident is not None:
+            helper.join()
+    if errors:
+        raise errors[0]
 
 
 def _check_pair(

@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from typing import IO, Any, TypeAlias
 
@@ -62,6 +63,7 @@ class FileSource(Source):
 
     def __init__(self, path: str) -> None:
         self.name = self.path = path
+        self._lock = threading.Lock()
         try:
             self._file = io.FileIO(path, "r", opener=_open_without_waiting)
         except (OSError, ValueError) as error:
@@ -75,9 +77,8 @@ class FileSource(Source):
     def read_into(self, offset: int, target: memoryview) -> None:
         done = 0
         try:
-            self._file.seek(offset)
             while done < len(target):
-                count = self._file.readinto(target[done:])
+                count = self._read_some(offset + done, target[done:])
                 if not count:
                     raise self._ends_early(offset + done)
                 done += count
@@ -85,6 +86,14 @@ class FileSource(Source):
             raise ModelFileError(
                 f"cannot be read at byte {offset + done:,}: {_reason(error)}", file=self.name
             ) from error
+
+    def _read_some(self, offset: int, target: memoryview) -> int:
+        """As many bytes as the system gives at once. Several threads may read."""
+        if hasattr(os, "preadv"):
+            return os.preadv(self._file.fileno(), [target], offset)
+        with self._lock:
+            self._file.seek(offset)
+            return self._file.readinto(target)
 
     def close(self) -> None:
         """Closes the file."""
