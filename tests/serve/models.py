@@ -65,6 +65,27 @@ prim::TupleConstruct   both    2 1 2 3 4 #2=(1,3)f32 #3=(1,3)f32
 pnnx.Output            y       1 0 4
 """
 
+# Two inputs that have nothing to do with each other, each with any number of rows.
+SEPARATE = """7767517
+5 4
+pnnx.Input           left  0 1 0 #0=(?,3)f32
+pnnx.Input           right 0 1 1 #1=(?,2)f32
+pnnx.Expression      one   1 1 0 2 expr=add(@0,1.0) #0=(?,3)f32 #2=(?,3)f32
+prim::TupleConstruct both  2 1 2 1 3 #2=(?,3)f32 #1=(?,2)f32
+pnnx.Output          y     1 0 3
+"""
+
+# Rows look at each other, which only inputs that differ can show.
+CENTRED_DIFFERENCE = """7767517
+6 5
+pnnx.Input      left   0 1 0 #0=(1,3)f32
+pnnx.Input      right  0 1 1 #1=(1,3)f32
+pnnx.Expression gap    2 1 0 1 2 expr=sub(@0,@1) #0=(1,3)f32 #1=(1,3)f32 #2=(1,3)f32
+torch.mean      mean   1 1 2 3 dim=(0) keepdim=True #2=(1,3)f32 #3=(1,3)f32
+pnnx.Expression centre 2 1 0 3 4 expr=sub(@0,@1) #0=(1,3)f32 #3=(1,3)f32 #4=(1,3)f32
+pnnx.Output     y      1 0 4 #4=(1,3)f32
+"""
+
 # Any number of columns: compiled for each when it is asked for.
 FREE = """7767517
 3 2

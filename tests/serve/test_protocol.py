@@ -30,6 +30,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_model(folder / "rows" / "1", models.ROWS)
     write_model(folder / "rows" / "10", models.ROWS.replace("2.0", "3.0"))
     write_model(folder / "pair", models.PAIR)
+    write_model(folder / "separate", models.SEPARATE)
     write_model(folder / "linear", LINEAR)
     (folder / "broken").mkdir()
     (folder / "broken" / "model.pnnx.param").write_text("7767517\nnonsense")
@@ -159,6 +160,22 @@ def test_any_number_of_rows(client: Any) -> None:
     x = np.arange(33, dtype=np.float32).reshape(11, 3)
     found = client.infer("rows", [model_input("x", x, "FP32")])
     np.testing.assert_array_equal(found.as_numpy("y"), 3 * x + 1)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize(("rows", "other_rows"), [(0, 0), (0, 2), (5, 2), (3, 3), (40, 1)])
+def test_inputs_of_independent_numbers_of_rows(
+    client: Any, repository: Path, rows: int, other_rows: int, binary: bool
+) -> None:
+    generator = np.random.default_rng(3)
+    x, y = (generator.standard_normal(shape).astype(np.float32) for shape in ((rows, 3), (other_rows, 2)))
+    asked = [model_input("left", x, "FP32", binary=binary), model_input("right", y, "FP32", binary=binary)]
+    outputs = [http.InferRequestedOutput(name, binary_data=binary) for name in ("y.0", "y.1")]
+    found = client.infer("separate", asked, outputs=outputs)
+    expected = kuiperinfer.load(repository / "separate" / "model.pnnx.param")(x, y)
+    for output, array in zip(outputs, expected, strict=True):
+        answer = found.as_numpy(output.name())
+        assert (answer.shape, answer.tobytes()) == (array.shape, np.asarray(array).tobytes())
 
 
 def test_much_json(client: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kuiperinfer
-from kuiperinfer.errors import InputError
+from kuiperinfer.errors import InputError, KuiperError
 from kuiperinfer.runtime.team import allowed_cpus
 from kuiperinfer.serve import Options
 from kuiperinfer.serve.refusals import Refusal
@@ -135,15 +135,33 @@ def test_batches_that_are_no_power_of_two(tmp_path: Path) -> None:
     np.testing.assert_array_equal(lane.run([x])[0], 2 * x + 1)
 
 
-def test_two_inputs_have_the_same_number_of_rows(tmp_path: Path) -> None:
+def test_inputs_of_different_numbers_of_rows_run_by_themselves(tmp_path: Path) -> None:
     model = served(tmp_path, models.PAIR)
-    assert model.joins
     left, right = model.model.inputs
-    model.check_shapes([(left, (2, 3)), (right, (2, 3))])
-    with pytest.raises(Refusal, match="the first dimension of all inputs must be the same"):
-        model.check_shapes([(left, (2, 3)), (right, (1, 3))])
-    with pytest.raises(Refusal, match="and at least 1"):
-        model.check_shapes([(left, (0, 3)), (right, (0, 3))])
+    joined = model.lane(((1, 3), (1, 3)))
+    assert joined is model.lane(((2, 3), (2, 3))) is not None
+    for shapes in (((2, 3), (1, 3)), ((0, 3), (0, 3))):  # broadcast; and nothing at all
+        model.check_shapes([(left, shapes[0]), (right, shapes[1])])
+        assert model.lane(shapes) is None
+        inputs = [np.full(shape, 2, np.float32) for shape in shapes]
+        assert [array.tolist() for array in model.compile_lane(shapes).run(inputs)] == [[[4] * 3] * shapes[0][0]] * 2
+    with pytest.raises(Refusal, match="this model takes at most 8 rows in one request, found 9"):
+        model.check_shapes([(left, (9, 3)), (right, (1, 3))])
+    with pytest.raises(KuiperError, match="broadcast"):
+        model.compile_lane(((2, 3), (3, 3)))
+
+
+def test_inputs_with_nothing_in_common(tmp_path: Path) -> None:
+    model = served(tmp_path, models.SEPARATE)
+    left, right = model.model.inputs
+    assert declared(model) == [[-1, 3], [-1, 2]]
+    assert model.lane(((4, 3), (4, 2))) is model.lane(((1, 3), (1, 2))) is not None
+    model.check_shapes([(left, (30, 3)), (right, (0, 2))])
+    assert model.lane(((30, 3), (0, 2))) is None
+
+
+def test_the_trial_sees_what_a_difference_of_inputs_does(tmp_path: Path) -> None:
+    assert not served(tmp_path, models.CENTRED_DIFFERENCE).joins
 
 
 def test_indices(tmp_path: Path) -> None:

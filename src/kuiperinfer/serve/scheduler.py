@@ -119,7 +119,8 @@ class Scheduler:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[tuple[Outputs, Timing]] = loop.create_future()
-        rows = inputs[0].shape[0] if inputs and inputs[0].ndim else 1
+        # without rows it still takes a turn of its own
+        rows = max(1, inputs[0].shape[0]) if inputs and inputs[0].ndim else 1
         self._put(lane, Job(inputs, rows, time.monotonic(), future))
 
         def give_up() -> None:

@@ -66,7 +66,7 @@ class ServedModel:
             return  # known only with the first request
         single = self._compile(singles)
         self._lanes[singles] = Lane(single)
-        single([_random_input(info, shape) for info, shape in zip(self.model.inputs, singles, strict=True)])
+        single(_random_inputs(self.model.inputs, singles))
         if self._options.max_batch > 1 and singles and all(shape and shape[0] == 1 for shape in singles):
             self._row_shapes = tuple(shape[1:] for shape in singles)
             try:
@@ -76,9 +76,7 @@ class ServedModel:
 
     def _try_rows(self, single: Run) -> None:
         most = self._options.max_batch
-        inputs = [
-            _random_input(info, (most, *shape)) for info, shape in zip(self.model.inputs, self._row_shapes, strict=True)
-        ]
+        inputs = _random_inputs(self.model.inputs, [(most, *shape) for shape in self._row_shapes])
         alone = [single([array[row : row + 1] for array in inputs]) for row in range(most)]
 
         def is_same(run: Run, rows: int, *, exact: bool) -> bool:
@@ -117,20 +115,21 @@ class ServedModel:
                 or any(want not in (-1, found) for want, found in zip(expected, shape, strict=True))
             ):
                 raise bad_request(f"input '{info.name}': expected shape {expected}, -1 for any, found {list(shape)}")
-        if self.rows_are_free:
-            self._check_rows({shape[0] for _, shape in inputs})
+        if self.rows_are_free and not self._may_join([shape for _, shape in inputs]):  # this number has code of its own
+            most = self._options.max_batch
+            found = max((shape[0] for info, shape in inputs if info.shape and info.shape[0] is not None), default=0)
+            if found > most:
+                raise bad_request(f"this model takes at most {most} rows in one request, found {found}")
 
-    def _check_rows(self, counts: set[int]) -> None:
-        if len(counts) > 1 or counts == {0}:
-            raise bad_request("the first dimension of all inputs must be the same, and at least 1")
-        most = self._options.max_batch
-        if not self._joins_any and max(counts) > most:  # each number has code of its own
-            raise bad_request(f"this model takes at most {most} rows in one request, found {max(counts)}")
+    def _may_join(self, shapes: Sequence[Sequence[int]]) -> bool:
+        """Whether these rows may run with those of other requests: not where the inputs have different numbers, or none."""
+        counts = {shape[0] for shape in shapes if shape}
+        return counts == {1} or (self._joins_any and len(counts) == 1 and counts != {0})
 
     def lane(self, shapes: Shapes) -> Lane | None:
         """The lane of requests with these input shapes; None where there is none yet (see `open_lane`)."""
-        may_join = self._joins_any or all(shape[:1] == (1,) for shape in shapes)
-        if self._row_lane is not None and may_join and tuple(shape[1:] for shape in shapes) == self._row_shapes:
+        fits = tuple(shape[1:] for shape in shapes) == self._row_shapes
+        if self._row_lane is not None and fits and self._may_join(shapes):
             return self._row_lane
         lane = self._lanes.get(shapes)
         if lane is not None:
@@ -205,9 +204,15 @@ def _declared_shapes(infos: Sequence[ValueInfo]) -> Shapes | None:
     return tuple(shapes)
 
 
-def _random_input(info: ValueInfo, shape: Sequence[int]) -> Array:
-    """Normally distributed numbers; zeros and ones for integers, which are mostly indices, and for bools."""
-    dtype: DType = info.dtype or f32
+def _random_inputs(infos: Sequence[ValueInfo], shapes: Sequence[Sequence[int]]) -> list[Array]:
+    """Normally distributed numbers; zeros and ones for integers, which are mostly indices, and for bools.
+
+    No two inputs are the same: what a model does with their difference would not be seen.
+    """
     generator = np.random.default_rng(0)
-    numbers = generator.standard_normal(shape) if dtype.kind == "float" else generator.integers(0, 2, shape)
-    return narrow(np.asarray(numbers).astype(dtype.compute), dtype)
+    arrays = []
+    for info, shape in zip(infos, shapes, strict=True):
+        dtype: DType = info.dtype or f32
+        numbers = generator.standard_normal(shape) if dtype.kind == "float" else generator.integers(0, 2, shape)
+        arrays.append(narrow(np.asarray(numbers).astype(dtype.compute), dtype))
+    return arrays
