@@ -319,9 +319,22 @@ def test_heads_without_end(start: Start, head: str, endless: str) -> None:
     piece = (endless * 20_000).encode()
     with running.connect() as connection:
         connection.socket.sendall(head.format(infer=INFER).encode())
-        with pytest.raises(ConnectionError):
-            connection.socket.sendall(piece * 500)  # more than what fits into the buffers on the way
+        connection.socket.sendall(piece * 500)  # more than what fits into the buffers on the way
+        assert connection.answer()[0] == 431
     is_well(running)
+
+
+def test_a_client_that_was_told_to_go_and_does_not(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kuiperinfer.serve.connection._SILENT_SECONDS", 0.1)
+    running = start({"rows": models.ROWS}, limits=Limits(body_seconds=0.5))
+    for insists in (False, True):
+        with running.connect() as connection:
+            connection.socket.sendall(b"nonsense\r\n\r\n")
+            assert connection.answer()[0] == 400
+            with contextlib.suppress(ConnectionError):
+                while insists:
+                    connection.socket.sendall(b"more " * 10_000)
+            wait_until(lambda: not running.connections)
 
 
 def test_what_is_no_request_is_answered_as_errors_are(impatient: Running) -> None:

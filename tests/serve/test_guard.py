@@ -10,7 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from kuiperinfer.serve import Limits, server
+from kuiperinfer.serve import Limits
+from kuiperinfer.serve import connection as connections
 from kuiperinfer.serve.guard import names_of
 from tests.serve import models
 from tests.serve.conftest import Running
@@ -63,7 +64,7 @@ def test_a_token(start: Start) -> None:
 
 
 def test_too_many_connections(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_IDLE_SECONDS", 60.0)  # as if all had been busy a moment ago
+    monkeypatch.setattr(connections, "_IDLE_SECONDS", 60.0)  # as if all had been busy a moment ago
     running = start({"rows": models.ROWS}, limits=Limits(connections=2))
     with running.connect() as one, running.connect() as two:
         wait_until(lambda: len(running.connections) == 2)
@@ -82,7 +83,7 @@ def test_too_many_connections(start: Start, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_for_longest(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "_IDLE_SECONDS", 0.0)
     running = start({"rows": models.ROWS}, limits=Limits(connections=3))
     with ExitStack() as stack:
         silent, asking, idle = (stack.enter_context(running.connect()) for _ in range(3))

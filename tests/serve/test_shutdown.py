@@ -114,6 +114,68 @@ def test_a_signal_under_load(command: Callable[..., tuple[subprocess.Popen[str],
     assert "Traceback" not in process.stderr.read()
 
 
+class Comer(threading.Thread):
+    """Clients that come one after the other, each with its own connection, until one is refused; notes what became of them."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.port = port
+        self.outcomes: list[Any] = []
+
+    def run(self) -> None:
+        asked = {"inputs": [models.tensor("x", [1, 2, 3], [1, 3])]}
+        while True:
+            try:
+                with Connection(self.port) as connection:
+                    self.outcomes.append(connection.ask("POST", INFER, asked)[0])
+            except ConnectionRefusedError:
+                return
+            except OSError as error:
+                self.outcomes.append(error)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the last connections cannot be held off")
+def test_new_connections_at_the_end_are_answered_or_refused(
+    command: Callable[..., tuple[subprocess.Popen[str], int]],
+) -> None:
+    process, port = command()
+    comers = [Comer(port) for _ in range(48)]
+    for comer in comers:
+        comer.start()
+    wait_until(lambda: all(comer.outcomes for comer in comers))
+    process.send_signal(signal.SIGTERM)
+    for comer in comers:
+        comer.join(20)
+        assert not comer.is_alive()
+    assert {outcome for comer in comers for outcome in comer.outcomes} <= {200, 503}
+    assert process.wait(20) == 0
+
+
+def test_a_connection_whose_request_comes_after_the_signal(start: Callable[..., Running]) -> None:
+    running = start({"rows": models.ROWS})
+    with running.connect() as silent, running.connect() as half:
+        half.socket.sendall(b"GET /v2 HTTP/1.1\r\n")
+        wait_until(lambda: len(running.connections) == 2)
+        running._server.handle_exit(signal.SIGTERM, None)
+        wait_until(lambda: not running._server.servers[0].is_serving())
+        half.socket.sendall(b"Host: localhost\r\n\r\n")
+        silent.send("GET", "/v2")
+        for connection in (half, silent):
+            status, headers, content = connection.answer()
+            assert (status, content["error"]) == (503, "the server is shutting down")
+            assert headers["connection"] == "close"
+
+
+def test_a_large_request_is_refused_at_the_end_and_not_reset(start: Callable[..., Running]) -> None:
+    running = start({"rows": models.ROWS})
+    running.service.draining = True
+    for _ in range(5):
+        with running.connect() as connection:  # more than the buffers on the way hold: all of it has to be taken
+            status, _, content = connection.ask("POST", INFER, b" " * 20_000_000)
+            assert (status, content["error"]) == (503, "the server is shutting down")
+            assert connection.is_closed()
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal(command: Callable[..., tuple[subprocess.Popen[str], int]], sent: signal.Signals) -> None:
     process, port = command()
