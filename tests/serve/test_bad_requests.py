@@ -347,6 +347,34 @@ def test_what_is_no_request_is_answered_as_errors_are(impatient: Running) -> Non
             assert connection.is_closed()
 
 
+@pytest.mark.parametrize("protocol", ["h2c", "websocket", "h2c, websocket"])
+def test_offers_of_other_protocols_are_passed_over(start: Start, protocol: str) -> None:
+    running = start({"rows": models.ROWS})
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": protocol, "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+    body = json.dumps(GOOD).encode()
+    head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n"
+    with running.connect() as connection:  # which stays what it was
+        for _ in range(2):
+            assert connection.ask("POST", INFER, body, **offer)[2]["outputs"][0]["data"] == [3, 5, 7]
+            assert connection.ask("GET", "/v2/health/live", **offer)[0] == 200
+            assert connection.ask("GET", "/nothing", **offer)[0] == 404
+        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+        for byte in (head + "Transfer-Encoding: chunked\r\n\r\n").encode() + chunks:
+            connection.socket.sendall(bytes([byte]))
+        assert connection.answer()[2]["outputs"][0]["data"] == [3, 5, 7]
+        pipelined = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        connection.socket.sendall(pipelined * 3)
+        for _ in range(3):
+            assert connection.answer()[2]["outputs"][0]["data"] == [3, 5, 7]
+
+
+def test_connect(start: Start) -> None:
+    running = start({"rows": models.ROWS})
+    with running.connect() as connection:
+        assert connection.ask("CONNECT", "localhost:80")[0] in (400, 405)
+    is_well(running)
+
+
 def test_small_chunks_are_no_head(start: Start) -> None:
     running = start({"rows": models.ROWS}, limits=Limits(head_bytes=1000))
     body = json.dumps(GOOD).encode() + b" " * 2000

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .guard import CROWDED_OUT, SECURITY_HEADERS, refusal_answer
@@ -74,6 +75,29 @@ class OrderlyTransport:
             self.drop()
 
 
+class _Parser(httptools.HttpRequestParser):
+    """Reads requests that offer another protocol (``Upgrade: h2c``) as if they did not: the server stays with HTTP/1.1.
+
+    httptools ends such a request after its head, although a body may follow (RFC 9110, 7.8).
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._connection = connection
+
+    def is_offer(self) -> bool:
+        """Whether the request that is read will be read again, without its offer."""
+        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT"
+
+    def feed_data(self, data: Any) -> None:
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if self.get_method() == b"CONNECT":
+                raise
+            self.feed_data(self._connection.head_without_offer() + bytes(data[offer.args[0] :]))
+
+
 class Connection(HttpToolsProtocol):
     """A connection whose client has to come to the point, and to take what it asked for.
 
@@ -85,11 +109,13 @@ class Connection(HttpToolsProtocol):
 
     limits = Limits()
     transport: Any  # an `OrderlyTransport`
+    parser: Any  # a `_Parser`
     cycle: Any  # the request that is being read or answered, or the last one; None before the first
 
     def connection_made(self, transport: Any) -> None:
         transport.max_size = _READ_BYTES
         super().connection_made(OrderlyTransport(transport, self.loop, self.limits.body_seconds))  # type: ignore[arg-type]
+        self.parser = _Parser(self)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head_bytes = 0  # received since the last piece of a body, or the last request's end
         self._idle_since = self.loop.time()
@@ -110,6 +136,16 @@ class Connection(HttpToolsProtocol):
         elif "head" not in self._timers:
             self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
+    def on_headers_complete(self) -> None:
+        if not self.parser.is_offer():
+            super().on_headers_complete()
+
+    def head_without_offer(self) -> bytes:
+        """The head of the request that is read, without the protocols that it offers."""
+        line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        fields = [b"%s: %s" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([line, *fields, b"", b""])
+
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
         if not self.cycle.body:
@@ -118,7 +154,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._head_bytes = 0
-        super().on_message_complete()
+        if not self.parser.is_offer():
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
