@@ -347,6 +347,34 @@ def test_what_is_no_request_is_answered_as_errors_are(impatient: Running) -> Non
             assert connection.is_closed()
 
 
+@pytest.mark.parametrize("before", ["", "GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["alone", "pipelined"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"GET /{'a' * 2000} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        f"GET / HTTP/1.1\r\nHost: localhost\r\nX: {'y' * 2000}\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\n" + "X: y\r\n" * 300 + "\r\n",
+    ],
+    ids=["address", "field", "fields"],
+)
+def test_a_head_that_is_whole_but_too_large(start: Start, before: str, head: str) -> None:
+    running = start({"rows": models.ROWS}, limits=Limits(head_bytes=1000))
+    with running.connect() as connection:
+        connection.socket.sendall((before + head).encode())
+        if before:
+            assert connection.answer()[0] == 200
+        assert connection.answer()[0] == 431
+
+
+def test_many_requests_in_one_piece_are_no_head(start: Start) -> None:
+    running = start({"rows": models.ROWS}, limits=Limits(head_bytes=1000))
+    body = json.dumps(GOOD).encode() + b" " * 2000
+    request = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    with running.connect() as connection:
+        connection.socket.sendall((request + b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40) * 3)
+        assert [connection.answer()[0] for _ in range(123)] == [200] * 123
+
+
 @pytest.mark.parametrize("protocol", ["h2c", "websocket", "h2c, websocket"])
 def test_offers_of_other_protocols_are_passed_over(start: Start, protocol: str) -> None:
     running = start({"rows": models.ROWS})

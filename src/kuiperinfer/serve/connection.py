@@ -118,23 +118,42 @@ class Connection(HttpToolsProtocol):
         self.parser = _Parser(self)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head_bytes = 0  # received since the last piece of a body, or the last request's end
+        self._head_size = 0  # of what is read of the present request's head
+        self._refusal: Refusal | None = None  # of what is no request, until those before it have their answers
         self._idle_since = self.loop.time()
         if len(self.connections) > self.limits.connections and not self._makes_room():
             self.app_state = {**self.app_state, CROWDED_OUT: True}
         self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._refusal or self.transport.is_closing():
             self.transport.discard()
             return
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > self.limits.head_bytes and not self.transport.is_closing():
-            self._refuse(Refusal(431, f"the head of a request may have {self.limits.head_bytes:,} bytes"))
+            self._refuse_head()
         elif self._is_answering():
             self._stop_timer("head")
         elif "head" not in self._timers:
             self._start_timer("head", self.limits.head_seconds, self._on_late_head)
+
+    def on_message_begin(self) -> None:
+        self._head_size = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + len(": \r\n"))
+        super().on_header(name, value)
+
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self.limits.head_bytes:
+            raise ValueError("the head is too large")  # ends the parser, which calls `send_400_response`
 
     def on_headers_complete(self) -> None:
         if not self.parser.is_offer():
@@ -160,9 +179,14 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
         super().on_response_complete()
+        if self._refusal:
+            self._refuse(self._refusal)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(Refusal(400, "this is no valid HTTP request"))
+        if self._head_size > self.limits.head_bytes:
+            self._refuse_head()
+        else:
+            self._refuse(Refusal(400, "this is no valid HTTP request"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -177,8 +201,14 @@ class Connection(HttpToolsProtocol):
             self._stop_timer(name)
         super().connection_lost(exc)
 
+    def _refuse_head(self) -> None:
+        self._refuse(Refusal(431, f"the head of a request may have {self.limits.head_bytes:,} bytes"))
+
     def _refuse(self, refusal: Refusal) -> None:
         """An answer to what is no request, after which there is no knowing where the next one would begin."""
+        if self._is_answering() and not self.cycle.more_body:
+            self._refusal = refusal
+            return
         status, headers, body = refusal_answer(refusal)
         headers = {**SECURITY_HEADERS, **headers, "content-length": str(len(body)), "connection": "close"}
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {headers[name]}" for name in headers)]
