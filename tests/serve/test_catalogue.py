@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kuiperinfer.errors import InputError
-from kuiperinfer.serve.catalogue import find_models, model_name
+from kuiperinfer.serve.repository import find_models, model_name
 from tests.serve import models
 from tests.serve.conftest import Running
 from tests.small_models import write_model
@@ -35,11 +35,59 @@ def test_layouts(tmp_path: Path) -> None:
     touch(tmp_path / "a name with blanks.pnnx.param")
     touch(tmp_path / ".hidden.pnnx.param")
     touch(tmp_path / "notes.txt")
-    assert find_models(tmp_path) == {
+    touch(tmp_path / "versions" / "3" / "c.txt")
+    touch(tmp_path / "versions" / "assets" / "c.txt")
+    touch(tmp_path / "versions" / "flat.pnnx.bin")
+    touch(tmp_path / "twice.pnnx.param")
+    touch(tmp_path / "twice" / "1" / "a.pnnx.param")
+    touch(tmp_path / "my folder" / "a.pnnx.param")
+    found = find_models(tmp_path)
+    assert found.models == {
         "flat": {"1": flat},
         "folder": {"1": folder},
         "versions": {"1": first, "10": tenth},
+        "twice": {"1": tmp_path / "twice" / "1" / "a.pnnx.param"},
     }
+    left_out = {str(path.relative_to(tmp_path)): reason for path, reason in found.left_out.items()}
+    not_one = "expected one file *.pnnx.param in the folder, found"
+    rename = (
+        "it is to be renamed: a name has letters, digits, '.', '_' and '-', and begins with one of the first two or '_'"
+    )
+    version = "a version's folder is to be called by a whole number, the first one 1"
+    assert left_out == {
+        "versions/v2": version,
+        "versions/02": version,
+        "versions/3": f"{not_one} none",
+        "two": f"{not_one} a.pnnx.param, b.pnnx.param",
+        "none": f"{not_one} none",
+        "a name with blanks.pnnx.param": rename,
+        "my folder": rename,
+        "twice.pnnx.param": f"version 1 of 'twice' is {tmp_path}/twice/1/a.pnnx.param already; take one of them away",
+    }
+
+
+def test_what_is_left_out_is_logged_once(
+    start: Callable[..., Running], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "repository"
+    bad = touch(folder / "my net.pnnx.param")
+    write_model(folder, models.ROWS, name="rows")
+    running = start({"rows": models.ROWS}, folder)
+
+    def logged() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.name == "kuiperinfer.serve.catalogue"]
+
+    assert len(logged()) == 2
+    assert any(line.startswith(f"{bad} is left out: it is to be renamed") for line in logged())
+    assert f"{folder}/rows.pnnx.param is left out: the server was started with another model 'rows'" in logged()
+    for _ in range(2):
+        assert running.ask("POST", "/v2/repository/index")[0] == 200
+    assert len(logged()) == 2
+    bad.unlink()
+    assert running.ask("POST", "/v2/repository/index")[0] == 200
+    touch(bad)
+    assert running.ask("POST", "/v2/repository/index")[0] == 200
+    assert len(logged()) == 3
 
 
 def test_a_repository_that_is_none(tmp_path: Path) -> None:
@@ -50,15 +98,17 @@ def test_a_repository_that_is_none(tmp_path: Path) -> None:
 def test_folders_that_cannot_be_read_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = touch(tmp_path / "good.pnnx.param")
     touch(tmp_path / "secret" / "a.pnnx.param")
-    list_really = Path.glob
+    list_really = Path.iterdir
 
-    def refuse(self: Path, pattern: str) -> object:
+    def refuse(self: Path) -> object:
         if self.name == "secret":
             raise PermissionError(13, "Permission denied")
-        return list_really(self, pattern)
+        return list_really(self)
 
-    monkeypatch.setattr(Path, "glob", refuse)
-    assert find_models(tmp_path) == {"good": {"1": file}}
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    found = find_models(tmp_path)
+    assert found.models == {"good": {"1": file}}
+    assert found.left_out == {tmp_path / "secret": "Permission denied"}
 
 
 def test_names() -> None:
@@ -128,3 +178,66 @@ def test_errors_of_our_own_while_loading(
     assert content["error"].startswith(f"model 'rows' cannot be loaded: {reason}")
     assert running.ask("POST", "/v2/repository/index")[2][0]["reason"].startswith(reason)
     assert running.ask("GET", "/v2/health/ready")[0] == 200
+
+
+def test_versions_of_which_one_is_bad(start: Callable[..., Running], tmp_path: Path) -> None:
+    folder = tmp_path / "repository" / "rows"
+    for version in ("2", "10", "11"):
+        write_model(folder / version, models.ROWS.replace("2.0", f"{version}.0"))
+    good = (folder / "11" / "model.pnnx.param").read_text()
+    bad = touch(folder / "11" / "model.pnnx.param")
+    running = start({}, folder.parent)
+    asked = {"inputs": [models.tensor("x", [1, 0, 0], [1, 3])]}
+
+    def answers() -> list[float]:
+        paths = ("/v2/models/rows/infer", "/v2/models/rows/versions/2/infer")
+        return [running.ask("POST", path, asked)[2]["outputs"][0]["data"][0] for path in paths]
+
+    def states() -> dict[str, str]:
+        return {row["version"]: row["state"] for row in running.ask("POST", "/v2/repository/index")[2]}
+
+    # at the start, those that are good are served
+    assert answers() == [11, 3]
+    assert states() == {"2": "READY", "10": "READY", "11": "UNAVAILABLE"}
+    status, _, content = running.ask("POST", "/v2/models/rows/versions/11/infer", asked)
+    assert status == 404
+    assert content["error"].startswith("version 11 of model 'rows' is not loaded: model.pnnx.param: the file is empty")
+    status, _, content = running.ask("POST", "/v2/models/rows/versions/3/infer", asked)
+    assert (status, content["error"]) == (404, "model 'rows' has no version '3', only 2, 10")
+    # a request to load all of them that fails changes nothing
+    write_model(folder / "2", models.ROWS.replace("2.0", "7.0"))
+    status, _, content = running.ask("POST", "/v2/repository/models/rows/load")
+    assert status == 400
+    assert content["error"].startswith(
+        "version 11 of model 'rows' cannot be loaded: model.pnnx.param: the file is empty"
+    )
+    assert answers() == [11, 3]
+    bad.write_text(good)
+    assert running.ask("POST", "/v2/repository/models/rows/load")[0] == 200
+    assert answers() == [12, 8]
+    # and once they are unloaded, none of them is there
+    assert running.ask("POST", "/v2/repository/models/rows/unload")[0] == 200
+    touch(bad)
+    assert running.ask("POST", "/v2/repository/models/rows/load")[0] == 400
+    reasons = {row["version"]: row["reason"] for row in running.ask("POST", "/v2/repository/index")[2]}
+    assert reasons["10"].startswith("not loaded, since version 11 of model 'rows' cannot be loaded: ")
+
+
+def test_why_a_model_is_not_there(start: Callable[..., Running], tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    write_model(folder, models.ROWS, name="rows")
+    touch(folder / "broken.pnnx.param")
+    running = start({}, folder)
+    write_model(folder, models.ROWS, name="later")
+    assert running.ask("POST", "/v2/repository/models/rows/unload")[0] == 200
+    assert running.ask("POST", "/v2/repository/index")[0] == 200
+    reasons = {
+        "rows": "unloaded",
+        "broken": "broken.pnnx.param: the file is empty",
+        "later": "it came after the server's start",
+    }
+    for name, reason in reasons.items():
+        for path in (f"/v2/models/{name}/infer", f"/v2/repository/models/{name}/unload"):
+            status, _, content = running.ask("POST", path, {})
+            assert status == 404
+            assert content["error"].startswith(f"version 1 of model '{name}' is not loaded: {reason}")

@@ -210,7 +210,7 @@ def test_index_load_and_unload(client: Any) -> None:
     assert not client.is_model_ready("pair")
     index = {row["name"]: row for row in client.get_model_repository_index()}
     assert (index["pair"]["state"], index["pair"]["reason"]) == ("UNAVAILABLE", "unloaded")
-    with pytest.raises(InferenceServerException, match="there is no model 'pair' here"):
+    with pytest.raises(InferenceServerException, match="version 1 of model 'pair' is not loaded: unloaded"):
         client.infer("pair", [])
     client.load_model("pair")
     assert client.is_model_ready("pair")

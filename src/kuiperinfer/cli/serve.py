@@ -104,7 +104,7 @@ def command(
 
 def named_models(texts: tuple[str, ...]) -> dict[str, Path]:
     """Name -> file of MODEL arguments, of which each may have a name of its own in front."""
-    from ..serve.catalogue import NAME, model_name
+    from ..serve.repository import NAME, model_name
 
     found: dict[str, Path] = {}
     for text in texts:

@@ -1,8 +1,6 @@
 """Which models there are, and which of them are loaded.
 
 A request names a model; it never names a file. Files are found by listing the folders that the server was started with.
-
-Repository: NAME.pnnx.param, NAME/*.pnnx.param, or NAME/VERSION/*.pnnx.param with VERSION a number, in one folder.
 """
 
 from __future__ import annotations
@@ -10,74 +8,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import InputError, KuiperError, did_you_mean
+from ..errors import KuiperError, did_you_mean
 from ..runtime import load
 from .options import Options
 from .refusals import Refusal, not_found
+from .repository import Versions, find_models
 from .scheduler import Lane
 from .served_model import ServedModel, Shapes
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_VERSION = re.compile(r"[1-9][0-9]{0,8}")
-_SUFFIX = ".pnnx.param"
 _MOST_SHAPES_WAITING = 8  # input shapes that wait to be compiled
 
-Versions = dict[str, Path]
 Result = TypeVar("Result")
-
-
-def model_name(path: Path) -> str:
-    """The name under which a model file is served: its own, without the endings."""
-    name = path.name.removesuffix(_SUFFIX)
-    if not NAME.fullmatch(name):
-        raise InputError(f"{path}: '{name}' is no name for a model; expected letters, digits, '.', '_' and '-'")
-    return name
-
-
-def find_models(repository: Path) -> dict[str, Versions]:
-    """Model name -> version -> file of all that lie in a repository; what has no valid name is left out."""
-    try:
-        entries = sorted(repository.iterdir())
-    except OSError as error:
-        raise InputError(f"{repository}: cannot be read as a folder of models ({error.strerror or error})") from error
-    found: dict[str, Versions] = {}
-    for entry in entries:
-        name = entry.name.removesuffix(_SUFFIX)
-        if not NAME.fullmatch(name):
-            continue
-        try:
-            versions = _versions(entry)
-        except OSError as error:
-            log.warning("%s is left out: %s", entry, error.strerror or error)
-            continue
-        if versions:
-            found.setdefault(name, {}).update(versions)
-    return found
-
-
-def _versions(entry: Path) -> Versions:
-    if not entry.is_dir():
-        return {"1": entry} if entry.name.endswith(_SUFFIX) else {}
-    own = _only_model(entry)
-    found: Versions = {"1": own} if own else {}
-    for folder in sorted(entry.iterdir()):
-        if _VERSION.fullmatch(folder.name) and folder.is_dir() and (file := _only_model(folder)):
-            found[folder.name] = file
-    return found
-
-
-def _only_model(folder: Path) -> Path | None:
-    files = sorted(folder.glob(f"*{_SUFFIX}"))
-    return files[0] if len(files) == 1 else None
 
 
 class Catalogue:
@@ -91,6 +40,8 @@ class Catalogue:
         self._repository = repository
         self._options = options
         self._loaded: dict[str, dict[str, ServedModel]] = {}
+        self._seen: dict[str, Versions] = self._given  # what could be loaded when it was looked at last
+        self._left_out: dict[Path, str] = {}  # of the repository, and why
         self._reasons: dict[tuple[str, str], str] = {}  # why a version is not there
         self._thread = ThreadPoolExecutor(1, "kuiper-serve-load")
         self._pool = ThreadPoolExecutor(options.worker_count * options.threads, "kuiper-serve-row")
@@ -110,27 +61,44 @@ class Catalogue:
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
         """A loaded model, of several versions the latest. Raises `Refusal` 404 where it is not there."""
-        versions = self._loaded.get(name)
-        if not versions:
-            raise not_found(self._no_model(name))
-        wanted = version or max(versions, key=int)
+        versions = self._loaded.get(name, {})
+        wanted = version or max(versions or self._seen.get(name, {}), key=int, default="")
         if wanted not in versions:
-            raise not_found(f"model '{name}' has no version '{wanted[:20]}', only {', '.join(versions)}")
+            raise not_found(self._absence(name, wanted))
         return versions[wanted]
 
     def versions(self, name: str) -> list[str]:
         """The loaded versions of a model."""
         return sorted(self._loaded.get(name, {}), key=int)
 
-    def _no_model(self, name: str) -> str:
+    def _absence(self, name: str, version: str) -> str:
+        """Why there is no such model, or no such version of it."""
+        if version in self._seen.get(name, {}):
+            return f"version {version} of model '{name}' is not loaded: {self._reason(name, version)}"
+        if versions := self.versions(name):
+            return f"model '{name}' has no version '{version[:20]}', only {', '.join(versions)}"
         known = self.names()
         shown = name if len(name) <= 80 else f"{name[:77]}…"
-        listed = ", ".join(known) or "none"
-        return f"there is no model '{shown}' here; loaded are {listed}{did_you_mean(shown, known)}"
+        return f"there is no model '{shown}' here; loaded are {', '.join(known) or 'none'}{did_you_mean(shown, known)}"
+
+    def _reason(self, name: str, version: str) -> str:
+        """Why a version that is known is not loaded."""
+        default = "it came after the server's start" if self.started else "the server is starting"
+        return self._reasons.get((name, version), default)
 
     def _known(self) -> dict[str, Versions]:
-        """All that could be loaded. Looks into the file system: to be called in a thread."""
-        return (find_models(self._repository) if self._repository else {}) | self._given
+        """All that could be loaded. Looks into the file system: to be called in the thread."""
+        if self._repository is not None:
+            found = find_models(self._repository)
+            for name in found.models.keys() & self._given.keys():
+                for path in found.models[name].values():
+                    found.left_out[path] = f"the server was started with another model '{name}'"
+            for entry, reason in found.left_out.items():
+                if self._left_out.get(entry) != reason:  # once, and not each time that somebody asks
+                    log.warning("%s is left out: %s", entry, reason)
+            self._left_out = found.left_out
+            self._seen = found.models | self._given
+        return self._seen
 
     async def index(self, *, only_ready: bool = False) -> list[dict[str, str]]:
         """The protocol's repository index: name, version, state and reason of all versions."""
@@ -139,7 +107,7 @@ class Catalogue:
         for name in sorted({*known, *self._loaded}):
             for version in sorted({*known.get(name, {}), *self._loaded.get(name, {})}, key=int):
                 ready = version in self._loaded.get(name, {})
-                reason = "" if ready else self._reasons.get((name, version), "not loaded")
+                reason = "" if ready else self._reason(name, version)
                 if ready or not only_ready:
                     state = "READY" if ready else "UNAVAILABLE"
                     rows.append({"name": name, "version": version, "state": state, "reason": reason})
@@ -152,36 +120,55 @@ class Catalogue:
 
         Raises the error of a model that was given by its file.
         """
-        for name in await self._in_thread(self._known):
-            try:
-                await self.load(name)
-            except KuiperError as error:
-                if name in self._given:
-                    raise
-                log.error("%s", error)
+        async with self._lock:
+            for name, versions in (await self._in_thread(self._known)).items():
+                made, refusals = await self._load_versions(name, versions)
+                for refusal in refusals:
+                    if name in self._given:
+                        raise refusal
+                    log.error("%s", refusal)
+                if made:
+                    self._loaded[name] = made
         self.started = True
 
     async def load(self, name: str) -> None:
-        """Loads all versions of a model, or loads them anew: the old ones serve until the new ones are ready."""
+        """Loads all versions of a model, or loads them anew: the old ones serve until the new ones are ready.
+
+        Raises the error of a version that cannot be loaded; then nothing has changed.
+        """
         async with self._lock:
             known = await self._in_thread(self._known)
             if name not in known:
                 near = did_you_mean(name[:80], known)
                 raise not_found(
-                    f"there is no model '{name[:80]}' to load; known are {', '.join(known) or 'none'}{near}"
+                    f"there is no model '{name[:80]}' to load; known are {', '.join(sorted(known)) or 'none'}{near}"
                 )
-            made: dict[str, ServedModel] = {}
-            for version, path in known[name].items():
-                try:
-                    made[version] = await self._in_thread(self._load, name, version, path)
-                except Exception as error:
-                    if not isinstance(error, (KuiperError, MemoryError)):
-                        log.exception("model '%s' cannot be loaded", name)
-                    status, reason = _reason_of(error, path)
-                    self._reasons[name, version] = reason
-                    raise Refusal(status, f"model '{name}' cannot be loaded: {reason}") from error
-                self._reasons.pop((name, version), None)
+            made, refusals = await self._load_versions(name, known[name])
+            if refusals:
+                for version in made:
+                    self._reasons[name, version] = f"not loaded, since {refusals[0]}"
+                raise refusals[0]
             self._loaded[name] = made
+
+    async def _load_versions(self, name: str, versions: Versions) -> tuple[dict[str, ServedModel], list[Refusal]]:
+        """The versions that can be loaded, and why others cannot."""
+        made: dict[str, ServedModel] = {}
+        refusals: list[Refusal] = []
+        for version in sorted(versions, key=int):
+            path = versions[version]
+            try:
+                made[version] = await self._in_thread(self._load, name, version, path)
+            except Exception as error:
+                if not isinstance(error, (KuiperError, MemoryError)):
+                    log.exception("model '%s' cannot be loaded", name)
+                status, reason = _reason_of(error, path)
+                self._reasons[name, version] = reason
+                which = f"version {version} of model" if len(versions) > 1 else "model"
+                refusals.append(Refusal(status, f"{which} '{name}' cannot be loaded: {reason}"))
+                refusals[-1].__cause__ = error
+            else:
+                self._reasons.pop((name, version), None)
+        return made, refusals
 
     def _load(self, name: str, version: str, path: Path) -> ServedModel:
         model = ServedModel(name, version, load(path), self._options, self._pool)
