@@ -147,6 +147,8 @@ def test_addresses_and_methods(start: Start) -> None:
         assert connection.ask("GET", INFER)[0] == 405
         assert connection.ask("POST", "/v2/health/live")[0] == 405
         assert connection.ask("POST", "/v2/models/rows/versions/-1/infer")[0] == 404
+        status, _, content = connection.ask("POST", "/v2/repository/index", {"ready": "no"})
+        assert (status, content["error"]) == (400, "ready: expected true or false")
     is_well(running)
 
 

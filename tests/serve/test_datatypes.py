@@ -31,7 +31,7 @@ def test_names(name: str, datatype: str) -> None:
         ("UINT64", "datatype UINT64 is not supported"),
         ("FP23", "found 'FP23'; did you mean 'FP32'"),
         ("fp32", "expected one of BOOL, UINT8"),
-        (None, "found None"),
+        (None, "found null"),
         (["FP32"], r"found \['FP32'\]"),
         ("x" * 1000, "found 'xxx"),
     ],
@@ -105,21 +105,31 @@ def test_nested_and_flat_lists() -> None:
         ({"0": 1}, dtypes.f32, "expected a list"),
         ([1, [2]], dtypes.f32, "lists of equal length"),
         ([[1], [2, 3]], dtypes.f32, "lists of equal length"),
-        (["1", "2"], dtypes.f32, "expected numbers for FP32, and nothing else"),
-        ([None, 1], dtypes.f32, "expected numbers for FP32, and nothing else"),
-        ([{}, 1], dtypes.f32, "expected numbers for FP32, and nothing else"),
-        ([True, False], dtypes.f32, "expected numbers for FP32, and nothing else"),
-        ([1.5, 2], dtypes.i32, "expected whole numbers for INT32"),
+        (["1", "2"], dtypes.f32, r"data\[0\]: expected numbers for FP32, found '1'"),
+        ([1, None], dtypes.f32, r"data\[1\]: expected numbers for FP32, found null"),
+        ([{}, 1], dtypes.f32, "expected numbers for FP32, found {}"),
+        ([True, False], dtypes.f32, "expected numbers for FP32, found a boolean"),
+        ([[1], [True]], dtypes.u8, r"data\[1\]\[0\]: expected whole numbers from 0 to 255 for UINT8, found a boolean"),
+        (
+            [2, 1.5],
+            dtypes.i32,
+            r"data\[1\]: expected whole numbers from -2147483648 to 2147483647 for INT32, found 1.5",
+        ),
+        ([True, 2], dtypes.bool_, r"data\[1\]: expected true and false for BOOL, found 2"),
         ([1, 2], dtypes.bool_, "expected true and false for BOOL"),
-        ([1, 300], dtypes.u8, "values from 1 to 300 do not fit UINT8"),
-        ([-1, 3], dtypes.u8, "values from -1 to 3 do not fit UINT8"),
-        ([2**63, 2**63], dtypes.i64, "do not fit INT64"),
+        ([1, 300], dtypes.u8, r"data\[1\]: expected whole numbers from 0 to 255 for UINT8, found 300"),
+        ([[[1, -1]]], dtypes.u8, r"expected 2 elements for shape \[2\], found \[1, 1, 2\]"),
+        ([-1, 2**63], dtypes.u8, r"data\[0\]: expected whole numbers from 0 to 255 for UINT8, found -1"),
+        ([1, 2**31], dtypes.i32, r"data\[1\]: .* to 2147483647 for INT32, found 2147483648"),
+        ([2**63, 2**63], dtypes.i64, r"data\[0\]: .* to 9223372036854775807 for INT64, found 9223372036854775808"),
+        ([-1, 2**63], dtypes.i64, r"data\[1\]: .* to 9223372036854775807 for INT64, found 9223372036854775808"),
+        ([1, 1e30], dtypes.i64, r"data\[1\]: .* to 9223372036854775807 for INT64, found 1e\+30"),
         ([10**30, 1], dtypes.i64, "expected whole numbers"),
-        ([1e39, 1], dtypes.f32, "do not fit FP32"),
-        ([70000, 1], dtypes.f16, "do not fit FP16"),
-        ([65520, 1], dtypes.f16, "do not fit FP16"),
-        ([3.4028236e38, 1], dtypes.f32, "do not fit FP32"),
-        ([1e300, 1], dtypes.bf16, "do not fit BF16"),
+        ([1, 1e39], dtypes.f32, r"data\[1\]: expected numbers in the range of FP32, found 1e\+39"),
+        ([70000, 1], dtypes.f16, "in the range of FP16, found 70000"),
+        ([65520, 1], dtypes.f16, "in the range of FP16"),
+        ([3.4028236e38, 1], dtypes.f32, "in the range of FP32"),
+        ([1e300, 1], dtypes.bf16, "in the range of BF16"),
         ([1], dtypes.f32, r"expected 2 elements for shape \[2\], found \[1\]"),
         ([1, 2, 3], dtypes.f32, r"expected 2 elements for shape \[2\], found \[3\]"),
         ([[1, 2]], dtypes.f32, r"expected 2 elements for shape \[2\], found \[1, 2\]"),
@@ -147,3 +157,8 @@ def test_bools_are_nothing_but_0_and_1() -> None:
 def test_bytes_at_odd_places() -> None:
     found = from_bytes(memoryview(b"x" + np.arange(3, dtype=np.float64).tobytes())[1:], (3,), dtypes.f64)
     assert found.tolist() == [0, 1, 2]
+
+
+def test_the_place_of_what_does_not_fit() -> None:
+    with pytest.raises(Refusal, match=r"data\[1\]\[2\]: expected whole numbers from -128 to 127 for INT8, found 128"):
+        from_json([[1, 2, 3], [4, 5, 128]], (2, 3), dtypes.i8)

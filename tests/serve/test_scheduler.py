@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kuiperinfer.errors import InputError
-from kuiperinfer.serve.refusals import Refusal
+from kuiperinfer.serve.refusals import Refusal, too_late
 from kuiperinfer.serve.scheduler import Lane, Scheduler
 
 
@@ -199,6 +199,18 @@ def test_a_full_queue(scheduler: Callable[..., Scheduler]) -> None:
     assert len(run.rows) == 4
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(30.0, "30 s"), (1.0, "1 s"), (0.25, "250 ms"), (1e-6, "1 µs"), (1e-3, "1 ms")]
+)
+def test_the_time_in_words(seconds: float, words: str) -> None:
+    assert str(too_late(seconds)) == f"no answer within {words}"
+
+
+def test_what_was_spent_before_counts(scheduler: Callable[..., Scheduler]) -> None:
+    (refusal,) = together(scheduler().run(Lane(Recorder(), most_rows=2, delay=60.0), rows(1), 20, spent=20.0))
+    assert str(refusal) == "no answer within 20 s"
+
+
 def test_too_late(scheduler: Callable[..., Scheduler]) -> None:
     one, run = scheduler(), Recorder()
     lane = Lane(run)
@@ -216,7 +228,7 @@ def test_too_late(scheduler: Callable[..., Scheduler]) -> None:
     for late in (running, waiting):
         assert isinstance(late, Refusal)
         assert late.status == 503
-        assert "no answer within 0.05 s" in str(late)
+        assert "no answer within 50 ms" in str(late)
     assert len(outputs[0]) == 3
     assert run.rows == [1, 3]  # what nobody waits for any more is not run
 

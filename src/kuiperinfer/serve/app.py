@@ -20,7 +20,7 @@ from starlette.routing import Route
 from ..errors import KuiperError
 from ..version import __version__
 from .guard import SECURITY_HEADERS, Guard, refusal_answer
-from .inference import HEADER_LENGTH, InferenceRequest, encode_answer, parse_json, parse_request
+from .inference import HEADER_LENGTH, InferenceRequest, encode_answer, flag, parse_json, parse_request
 from .metrics import CONTENT_TYPE
 from .page import page_routes
 from .refusals import Refusal, bad_request, status_of
@@ -183,7 +183,7 @@ class Protocol:
     async def repository_index(self, request: Request) -> Response:
         """All models that are here or could be loaded."""
         content = await self._content(request, ("ready",))
-        return json_response(await self.service.catalogue.index(only_ready=bool(content.get("ready", False))))
+        return json_response(await self.service.catalogue.index(only_ready=flag(content, "ready", False)))
 
     async def load(self, request: Request) -> Response:
         """Loads a model of those that are known, or loads it anew."""

@@ -14,7 +14,7 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import Array, DType
 from ..errors import InputError, did_you_mean
-from .refusals import bad_request
+from .refusals import Refusal, bad_request
 
 _DTYPES: dict[str, DType] = {
     "BOOL": dtypes.bool_,
@@ -52,7 +52,7 @@ def dtype_named(name: Any) -> DType:
 
 def _shown(value: Any) -> str:
     """A value of a request for a message: short, and nothing that a terminal or a log takes for a command."""
-    text = repr(value)
+    text = "null" if value is None else "a boolean" if isinstance(value, bool) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
@@ -75,7 +75,6 @@ def to_bytes(array: Array) -> bytes:
 # ------------------------------------------------------------------------------------------- JSON
 
 _JSON_KINDS = {"bool": "b", "int": "iu", "float": "iuf"}
-_JSON_WORDS = {"bool": "true and false", "int": "whole numbers", "float": "numbers"}
 
 
 def from_json(data: Any, shape: Sequence[int], dtype: DType) -> Array:
@@ -86,41 +85,62 @@ def from_json(data: Any, shape: Sequence[int], dtype: DType) -> Array:
         found = np.array(data) if data else np.zeros(0, dtype.compute)
     except (ValueError, OverflowError, TypeError, RecursionError):
         raise bad_request("data: expected numbers in lists of equal length, nested as the shape or flat") from None
-    if found.size and found.dtype.kind not in _JSON_KINDS[dtype.kind]:
-        raise bad_request(f"data: expected {_JSON_WORDS[dtype.kind]} for {datatype_name(dtype)}, and nothing else")
-    if dtype.kind != "bool" and (place := _place_of_bool(data)):
-        raise bad_request(
-            f"data{place}: expected {_JSON_WORDS[dtype.kind]} for {datatype_name(dtype)}, found a boolean"
-        )
+    if found.size and (found.dtype.kind not in _JSON_KINDS[dtype.kind] or (dtype.kind != "bool" and _has_bool(data))):
+        raise _misfit(dtype, *_first_misfit(data, dtype))
     if found.shape != tuple(shape) and found.shape != (math.prod(shape),):
         raise bad_request(
             f"data: expected {math.prod(shape)} elements for shape {list(shape)}, found {list(found.shape)}"
         )
-    if found.size:
-        _check_range(found, dtype)
-    return _converted(found, dtype).reshape(shape)
+    array = _converted(found, dtype)
+    fits = _fits(found, array, dtype)
+    if not fits.all():
+        place = tuple(np.argwhere(~fits)[0].tolist())
+        raise _misfit(dtype, place, found[place].item())
+    return array.reshape(shape)
 
 
-def _place_of_bool(data: list[Any]) -> str:
-    """Where ``true`` or ``false`` stands among numbers, which NumPy would take for 1 and 0: ``"[0][2]"``, or nothing."""
+def _has_bool(data: list[Any]) -> bool:
+    """Whether ``true`` or ``false`` stands among numbers: NumPy would take them for 1 and 0."""
     kinds = set(map(type, data))
-    if bool in kinds:
-        return f"[{next(index for index, value in enumerate(data) if type(value) is bool)}]"
-    places = ((index, _place_of_bool(value)) for index, value in enumerate(data)) if list in kinds else ()
-    return next((f"[{index}]{place}" for index, place in places if place), "")
+    return bool in kinds or (list in kinds and any(_has_bool(value) for value in data))
 
 
-def _check_range(found: Array, dtype: DType) -> None:
-    if dtype.kind == "bool":
-        return
-    least, most = found.min(), found.max()
+def _first_misfit(data: list[Any], dtype: DType, outer: tuple[int, ...] = ()) -> tuple[tuple[int, ...], Any]:
+    """Place and value of the first element that is no JSON number, or boolean, for `dtype`."""
+    wanted = {"bool": (bool,), "int": (int,), "float": (int, float)}[dtype.kind]
+    limits = np.iinfo(dtype.storage) if dtype.kind == "int" else None
+    for index, value in enumerate(data):
+        place = (*outer, index)
+        if type(value) is list:
+            inner = _first_misfit(value, dtype, place)
+            if inner[0]:
+                return inner
+        elif type(value) not in wanted or (limits is not None and not limits.min <= value <= limits.max):
+            return place, value
+    return (), None
+
+
+def _misfit(dtype: DType, place: Sequence[int], value: Any) -> Refusal:
+    name = datatype_name(dtype)
     if dtype.kind == "int":
         limits = np.iinfo(dtype.storage)
-        fits = limits.min <= int(least) and int(most) <= limits.max
-    else:  # 3.4028235e38 is how the largest number of FP32 is written, and a little more than it
-        fits = bool(np.isfinite(dtypes.widen(_converted(np.array([least, most]), dtype))).all())
-    if not fits:
-        raise bad_request(f"data: values from {least} to {most} do not fit {datatype_name(dtype)}")
+        expected = f"whole numbers from {limits.min} to {limits.max} for {name}"
+    elif dtype.kind == "bool":
+        expected = f"true and false for {name}"
+    else:
+        expected = f"numbers in the range of {name}" if type(value) in (int, float) else f"numbers for {name}"
+    where = "".join(f"[{index}]" for index in place)
+    return bad_request(f"data{where}: expected {expected}, found {_shown(value)}")
+
+
+def _fits(found: Array, converted: Array, dtype: DType) -> Array:
+    """Which of the numbers are in the range of `dtype`."""
+    if dtype.kind == "int":
+        limits = np.iinfo(dtype.storage)
+        return np.asarray((found >= limits.min) & (found <= limits.max))
+    if dtype.kind == "float":  # 3.4028235e38 is how the largest number of FP32 is written, and a little more than it
+        return np.isfinite(dtypes.widen(converted))
+    return np.ones(found.shape, np.bool_)
 
 
 def _converted(found: Array, dtype: DType) -> Array:

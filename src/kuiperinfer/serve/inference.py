@@ -59,7 +59,7 @@ def parse_request(body: bytes, header_length: str | None, model: ServedModel, li
     if "sequence_id" in parameters:
         raise bad_request("parameters: sequences are not supported; each request stands for itself")
     inputs = _parse_inputs(content.get("inputs"), view[length:], model, limits)
-    binary = _flag(parameters, "binary_data_output", False)
+    binary = flag(parameters, "binary_data_output", False)
     return InferenceRequest(
         _parse_id(content.get("id")),
         inputs,
@@ -193,7 +193,7 @@ def _parse_outputs(found: Any, model: ServedModel, binary: bool) -> dict[str, bo
             raise bad_request("outputs: the classification extension is not supported; ask for the numbers")
         if any(key.startswith("shared_memory") for key in parameters):
             raise bad_request("outputs: shared memory is not supported")
-        wanted[name] = _flag(parameters, "binary_data", binary)
+        wanted[name] = flag(parameters, "binary_data", binary)
     return wanted
 
 
@@ -205,7 +205,8 @@ def _parse_timeout(found: Any) -> float | None:
     return found / 1e6
 
 
-def _flag(parameters: Mapping[str, Any], key: str, default: bool) -> bool:
+def flag(parameters: Mapping[str, Any], key: str, default: bool) -> bool:
+    """A JSON boolean."""
     value = parameters.get(key, default)
     if not isinstance(value, bool):
         raise bad_request(f"{key}: expected true or false")

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from ..dtypes import Array
-from ..errors import KuiperError
+from ..errors import KuiperError, ResourceLimitError
 from ..runtime import Model
 from ..settings import settings
 from ..vision import (
@@ -93,7 +93,7 @@ class Pictures:
     async def look(self, job: PictureJob, model: ServedModel, data: bytes) -> dict[str, Any]:
         """What a model sees in a picture file, with the picture's size and the seconds that it took.
 
-        Raises `InputError` where it is no picture, and `ResourceLimitError` where it has too many pixels.
+        Raises `InputError` where it is no picture, and `Refusal` where it has too many pixels.
         """
         if self._waiting >= _MOST_WAITING:
             raise Refusal(429, "too many pictures wait to be read", retry_after=1)
@@ -112,8 +112,14 @@ class Pictures:
         return {"job": name_of(job), "height": height, "width": width, **seconds, **found}
 
     def _read(self, job: PictureJob, data: bytes) -> tuple[tuple[int, ...], Array]:
-        with settings(max_image_pixels=self._service.options.limits.pixels):
-            picture = read_picture(data)
+        limit = self._service.options.limits.pixels
+        with settings(max_image_pixels=limit):
+            try:
+                picture = read_picture(data)
+            except ResourceLimitError as error:
+                raise Refusal(
+                    413, f"the picture has more than {limit:,} pixels, the most that this server takes"
+                ) from error
             return picture.shape[:2], job.prepare(picture)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..errors import KuiperError, ResourceLimitError
 
+_UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
+
 
 class Refusal(KuiperError):
     """A request that is not answered: HTTP `status`, and seconds after which it may be worth another try.
@@ -34,7 +36,8 @@ def shutting_down() -> Refusal:
 
 def too_late(seconds: float) -> Refusal:
     """503: the answer was not ready in time."""
-    return Refusal(503, f"no answer within {seconds:g} s", retry_after=1)
+    number, unit = next((seconds * factor, unit) for factor, unit in _UNITS if seconds * factor >= 1 or unit == "µs")
+    return Refusal(503, f"no answer within {number:g} {unit}", retry_after=1)
 
 
 def status_of(error: KuiperError) -> int:

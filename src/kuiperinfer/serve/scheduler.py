@@ -112,10 +112,12 @@ class Scheduler:
         """Requests in the queue."""
         return self._waiting
 
-    async def run(self, lane: Lane, inputs: Sequence[Array], seconds: float) -> tuple[Outputs, Timing]:
+    async def run(
+        self, lane: Lane, inputs: Sequence[Array], seconds: float, *, spent: float = 0.0
+    ) -> tuple[Outputs, Timing]:
         """The outputs for one request. Raises `Refusal`: 429 if the queue is full, 503 if there is no answer after `seconds`.
 
-        A caller that is cancelled leaves the queue.
+        Of these, some may be `spent` already. A caller that is cancelled leaves the queue.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[tuple[Outputs, Timing]] = loop.create_future()
@@ -127,7 +129,7 @@ class Scheduler:
             if not future.done():
                 future.set_exception(too_late(seconds))
 
-        timer = loop.call_later(seconds, give_up)
+        timer = loop.call_later(max(0.0, seconds - spent), give_up)
         try:
             return await future
         finally:

@@ -56,7 +56,7 @@ class Service:
         """
         limit = self.options.limits.answer_seconds
         limit = limit if seconds is None else min(seconds, limit)
-        end = time.monotonic() + limit
+        start = time.monotonic()
         shapes = tuple(array.shape for array in inputs)
         lane = model.lane(shapes)
         if lane is None:
@@ -64,7 +64,7 @@ class Service:
                 lane = await asyncio.wait_for(self.catalogue.open_lane(model, shapes), limit)
             except asyncio.TimeoutError:
                 raise too_late(limit) from None
-        outputs, timing = await self.scheduler.run(lane, inputs, max(0.0, end - time.monotonic()))
+        outputs, timing = await self.scheduler.run(lane, inputs, limit, spent=time.monotonic() - start)
         rows = inputs[0].shape[0] if inputs and inputs[0].ndim else 1
         self.metrics.run(model.name, model.version, timing, rows)
         return outputs
