@@ -15,6 +15,7 @@ import pytest
 
 from kuiperinfer.serve import Limits, Options, Service
 from kuiperinfer.vision import bundled
+from kuiperinfer.vision.bundled import PICTURES
 from tests.serve import models
 from tests.serve.conftest import Running
 from tests.small_models import write_model
@@ -147,8 +148,9 @@ def test_boxes_and_masks(
 
 
 def test_a_chosen_file_and_a_broken_one(browser: Any, classifier: Running, tmp_path: Path) -> None:
-    broken, cut = tmp_path / "broken.jpg", tmp_path / "cut.png"
+    broken, cut, empty = (tmp_path / name for name in ("broken.jpg", "cut.png", "empty.png"))
     broken.write_bytes(b"this is no picture")
+    empty.write_bytes(b"")
     cut.write_bytes(bundled.PHOTOGRAPH.read_bytes()[:2000])
     open_page(browser, classifier, PHONE)
     chooser = browser.find_element(By.CSS_SELECTOR, "input[type=file]")
@@ -165,6 +167,43 @@ def test_a_chosen_file_and_a_broken_one(browser: Any, classifier: Running, tmp_p
     assert "the picture cannot be read" in message(browser)
     assert classes(browser) == []
     assert not browser.find_element(By.CSS_SELECTOR, "figure").is_displayed()
+    chooser.send_keys(str(empty))
+    wait(browser, lambda: "the file is empty; expected a picture" in message(browser))
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "shown", "size"),
+    [
+        (32, 32, (256, 256), DESK),
+        (32, 32, (256, 256), PHONE),
+        (10, 60, (40, 240), PHONE),
+        (100, 100, (200, 200), PHONE),
+        (200, 100, (200, 100), DESK),
+        (60, 832, (30, 416), PHONE),
+    ],
+)
+def test_small_pictures_are_enlarged(
+    browser: Any,
+    start_bundled: Callable[[str], Running],
+    tmp_path: Path,
+    width: int,
+    height: int,
+    shown: tuple[int, int],
+    size: tuple[int, int],
+) -> None:
+    from PIL import Image
+
+    with Image.open(PICTURES["detect"]) as photograph:
+        photograph.convert("RGB").resize((width, height)).save(tmp_path / "small.png")
+    open_page(browser, start_bundled("detect"), size)
+    browser.find_element(By.CSS_SELECTOR, "input[type=file]").send_keys(str(tmp_path / "small.png"))
+    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, ".results li"))
+    image, canvas = (browser.find_element(By.CSS_SELECTOR, f".stage {what}") for what in ("img", "canvas"))
+    for part in ("x", "y", "width", "height"):
+        assert image.rect[part] == pytest.approx(canvas.rect[part], abs=0.6)  # what is drawn lies where it belongs
+    assert (image.rect["width"], image.rect["height"]) == pytest.approx(shown, abs=0.6)
+    assert image.value_of_css_property("image-rendering") == ("pixelated" if shown > (width, height) else "auto")
+    check(browser, f"small_{width}x{height}_{size[0]}")
 
 
 def test_the_keyboard_is_enough(browser: Any, classifier: Running) -> None:
@@ -188,7 +227,16 @@ def test_a_token(browser: Any, start: Callable[..., Running]) -> None:
     assert not token_form(browser).is_displayed()
     assert "rows version 1" in browser.find_element(By.CSS_SELECTOR, "h2").text
     assert not browser.find_element(By.CSS_SELECTOR, ".try").is_displayed()  # it takes no pictures
+    browser.find_element(By.LINK_TEXT, "Metrics").click()
+    wait(browser, lambda: "kuiper_loaded_models 1.0" in browser.find_element(By.ID, "shown").text)
     check(browser, "token_desk")
+
+
+def test_links_before_the_token(browser: Any, start: Callable[..., Running]) -> None:
+    open_page(browser, start({"rows": models.ROWS}, token="open sesame"))
+    browser.find_element(By.LINK_TEXT, "Models").click()
+    wait(browser, lambda: "expected the header" in browser.find_element(By.ID, "shown").text)
+    assert token_form(browser).is_displayed()
 
 
 def test_models_come_and_go(browser: Any, start: Callable[..., Running], tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 // The page: figures of the loaded models, asked for again and again while somebody looks, and pictures to try.
 
 const REFRESH = 2000; // milliseconds
-const MOST_PIXELS = 4096; // of a side of what is drawn over a picture
+const [LEAST_PIXELS, MOST_PIXELS] = [800, 4096]; // of the longer side of what is drawn over a picture
+const SMALL = 256; // a picture with less than half as many pixels a side is shown enlarged
 const cards = new Map(); // "name version" -> its article
 let token = "";
+let wantsToken = false;
 
-async function ask(address, options = {}) {
+async function request(address, options = {}) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   let response;
   try {
@@ -14,10 +16,19 @@ async function ask(address, options = {}) {
   } catch {
     throw new Error("The server does not answer.");
   }
-  const content = await response.json().catch(() => ({}));
-  if (response.status === 401) document.getElementById("token-form").hidden = false;
-  if (!response.ok) throw new Error(content.error || `The server answered with status ${response.status}.`);
-  return content;
+  if (response.status === 401) {
+    wantsToken = true;
+    document.getElementById("token-form").hidden = false;
+  }
+  if (!response.ok) {
+    const content = await response.json().catch(() => ({}));
+    throw new Error(content.error || `The server answered with status ${response.status}.`);
+  }
+  return response;
+}
+
+async function ask(address, options) {
+  return (await request(address, options)).json();
 }
 
 function seconds(value) {
@@ -131,6 +142,9 @@ async function showAnswer(card, data, answer) {
   image.src = URL.createObjectURL(data);
   const known = await image.decode().then(() => true, () => false); // the server reads more formats than browsers do
   figure.querySelector(".stage").hidden = !known;
+  const times = Math.floor(SMALL / Math.max(answer.width, answer.height));
+  image.style.width = times > 1 ? `${times * answer.width}px` : "";
+  image.classList.toggle("enlarged", times > 1);
   figure.querySelector("figcaption").textContent =
     `${answer.width} × ${answer.height} pixels, ${seconds(answer.seconds)}, of which the model took ${seconds(answer.model_seconds)}`;
   figure.hidden = false;
@@ -162,7 +176,8 @@ function resultRow(row) {
 
 // Boxes, in the picture's own pixels, or a mask.
 async function draw(canvas, answer) {
-  const scale = Math.min(1, MOST_PIXELS / Math.max(answer.width, answer.height)); // there are limits to a canvas
+  const longest = Math.max(answer.width, answer.height);
+  const scale = Math.min(MOST_PIXELS, Math.max(LEAST_PIXELS, longest)) / longest; // there are limits to a canvas
   canvas.width = Math.round(answer.width * scale);
   canvas.height = Math.round(answer.height * scale);
   const pen = canvas.getContext("2d");
@@ -173,19 +188,19 @@ async function draw(canvas, answer) {
     pen.imageSmoothingEnabled = false;
     pen.drawImage(mask, 0, 0, canvas.width, canvas.height);
   }
-  pen.scale(scale, scale);
-  const unit = Math.max(answer.width, answer.height) / 400;
+  const unit = (longest * scale) / (Math.max(canvas.clientWidth, canvas.clientHeight) || longest); // a pixel of the page
   pen.lineWidth = 2 * unit;
   pen.font = `${12 * unit}px system-ui, sans-serif`;
   pen.textBaseline = "top";
   for (const box of answer.boxes || []) {
-    const [left, top, right, bottom] = box.box;
+    const [left, top, right, bottom] = box.box.map((value) => value * scale);
     pen.strokeStyle = pen.fillStyle = box.colour;
     pen.strokeRect(left, top, right - left, bottom - top);
     const text = `${box.label} ${(box.score * 100).toFixed(0)} %`;
-    pen.fillRect(left, top, pen.measureText(text).width + 6 * unit, 16 * unit);
+    const above = top < 16 * unit ? top : top - 16 * unit; // the box, where there is room
+    pen.fillRect(left, above, pen.measureText(text).width + 6 * unit, 16 * unit);
     pen.fillStyle = isDark(box.colour) ? "#fff" : "#000";
-    pen.fillText(text, left + 3 * unit, top + 2 * unit);
+    pen.fillText(text, left + 3 * unit, above + 2 * unit);
   }
 }
 
@@ -198,6 +213,21 @@ document.getElementById("token-form").addEventListener("submit", (event) => {
   event.target.hidden = true;
   refresh();
 });
+// a link by itself would not show the token
+for (const link of document.querySelectorAll("footer a")) {
+  link.addEventListener("click", async (event) => {
+    if (!wantsToken) return;
+    event.preventDefault();
+    const shown = document.getElementById("shown");
+    try {
+      shown.textContent = await (await request(link.href)).text();
+    } catch (error) {
+      shown.textContent = error.message;
+    }
+    shown.hidden = false;
+    shown.scrollIntoView();
+  });
+}
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 setInterval(() => { if (!document.hidden) refresh(); }, REFRESH);
 refresh();

@@ -99,7 +99,7 @@ class _Page:
         try:
             async with self.service.bodies.read(request) as body:
                 if not body:
-                    raise Refusal(400, "expected a picture in the body")
+                    raise Refusal(400, "the file is empty; expected a picture")
                 found = await self._pictures.look(model.job, model, body)
             status = 200
         except KuiperError as error:
