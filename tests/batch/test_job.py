@@ -336,3 +336,18 @@ def test_an_address_where_no_cluster_is(linear: Path, tmp_path: Path) -> None:
         for address in (f"127.0.0.1:{port}", f"ray://localhost:{port}", "nowhere.invalid:6379", "127.0.0.1:99999"):
             with pytest.raises(InputError, match=f"--ray {address}: there is no Ray cluster to be reached.*6379"):
                 job.run(ray_runner(address, 1, 1))
+
+
+def test_a_cluster_that_wants_a_token(linear: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'kuiperinfer[ray]'")
+    np.save(tmp_path / "x.npy", ROWS)
+    told = b"ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken"
+
+    def refuse(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(command, 1, b"", told)
+
+    monkeypatch.setattr("kuiperinfer.batch.ray_cluster.subprocess.run", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"--ray {address}: the cluster lets in .* expected RAY_AUTH_MODE=token"):
+            raw_job(linear, [tmp_path / "x.npy"], tmp_path / "out").run(ray_runner(address, 1, 1))

@@ -81,6 +81,7 @@ def test_whoever_is_killed_the_results_are_those_of_the_plain_loop(tmp_path: Pat
     summary = json.loads(out)
     assert (summary["rows"], summary["errors"]) == (COUNT, 1)
     assert 0 < summary["rows_done_now"] < COUNT
+    assert b"Token authentication" not in err
 
     assert main([str(argument) for argument in (*job, tmp_path / "local", "--actors", 1, "--json")]) == 0
     assert files(tmp_path / "ray") == files(tmp_path / "local")

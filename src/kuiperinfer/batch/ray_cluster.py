@@ -80,6 +80,7 @@ def _connected(address: str, actors: int | None, threads: int) -> Iterator[None]
         return
     _check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)  # that a token is used is no warning
     local = {"num_cpus": (actors or 1) * threads, "include_dashboard": False} if address == "local" else {}
     with redirect_stdout(sys.stderr):  # where Ray reports workers that were lost
         try:
@@ -101,7 +102,12 @@ def _check_address(address: str) -> None:
             socket.create_connection((host_and_port[2], int(host_and_port[3])), _ANSWER_SECONDS).close()
         if address == "auto" or (host_and_port and not host_and_port[1]):  # whatever it says of a cluster, there is one
             status = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
-            subprocess.run(status, capture_output=True, timeout=_ANSWER_SECONDS, check=False)
+            told = subprocess.run(status, capture_output=True, timeout=_ANSWER_SECONDS, check=False).stderr
+            if b"AuthenticationError" in told:
+                raise InputError(
+                    f"--ray {address}: the cluster lets in only those who show its token; expected RAY_AUTH_MODE=token, "
+                    f"and the token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+                )
     except (OSError, OverflowError, UnicodeError, subprocess.TimeoutExpired) as error:
         reason = f"no answer within {_ANSWER_SECONDS:g} s" if isinstance(error, subprocess.TimeoutExpired) else error
         raise InputError(
