@@ -392,6 +392,10 @@ def test_offers_of_other_protocols_are_passed_over(start: Start, protocol: str) 
         for byte in (head + "Transfer-Encoding: chunked\r\n\r\n").encode() + chunks:
             connection.socket.sendall(bytes([byte]))
         assert connection.answer()[2]["outputs"][0]["data"] == [3, 5, 7]
+        offer["Connection"] = "close, Upgrade"
+        with running.connect() as last:
+            assert last.ask("POST", INFER, body, **offer)[2]["outputs"][0]["data"] == [3, 5, 7]
+            assert last.is_closed()
         pipelined = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         connection.socket.sendall(pipelined * 3)
         for _ in range(3):

@@ -83,6 +83,7 @@ class _Parser(httptools.HttpRequestParser):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # what follows the last request is not looked at
         self._connection = connection
 
     def is_offer(self) -> bool:
@@ -95,7 +96,7 @@ class _Parser(httptools.HttpRequestParser):
         except httptools.HttpParserUpgrade as offer:
             if self.get_method() == b"CONNECT":
                 raise
-            self.feed_data(self._connection.head_without_offer() + bytes(data[offer.args[0] :]))
+            self._connection.begin_again(bytes(data[offer.args[0] :]))
 
 
 class Connection(HttpToolsProtocol):
@@ -159,11 +160,12 @@ class Connection(HttpToolsProtocol):
         if not self.parser.is_offer():
             super().on_headers_complete()
 
-    def head_without_offer(self) -> bytes:
-        """The head of the request that is read, without the protocols that it offers."""
+    def begin_again(self, rest: bytes) -> None:
+        """Reads the head of the present request again, without the protocols that it offers, and what follows it."""
         line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         fields = [b"%s: %s" % (name, value) for name, value in self.headers if name != b"upgrade"]
-        return b"\r\n".join([line, *fields, b"", b""])
+        self.parser = _Parser(self)  # the one before may take this request for the connection's last
+        self.parser.feed_data(b"\r\n".join([line, *fields, b"", rest]))
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
