@@ -159,7 +159,9 @@ def test_blocks_of_the_inner_dimension(inner, right):
     for name in TARGETS:
         lanes = target_named(name).lanes
         bias_there = np.pad(bias, (0, -columns % lanes))
-        packed = pack_panels(b, 2, lanes) if right is None else b
+        packed = np.empty(b.shape[0] * -(-b.shape[1] // lanes) * lanes, np.float32)
+        pack_panels(b, 2, lanes, packed)
+        packed = packed if right is None else b
         layout = right
         if right is not None and right.row == 1:
             packed, layout = np.ascontiguousarray(b.T), Matrix(1, inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -113,8 +114,11 @@ def add_product(
         tuple(stack), rows, depth, columns, a, b if isinstance(right, Factor) else None, replace(c, column=1),
         bias is not None, MatrixEpilogue(formula.text, tuple(terms)), lanes, *tile, *shares,
     )  # fmt: skip
-    refs = [left.ref]
-    refs.append(right.ref if isinstance(right, Factor) else lowering.constant(pack_panels(right, tile[1], lanes)))
+    if isinstance(right, Factor):
+        refs = [left.ref, right.ref]
+    else:
+        pack = functools.partial(pack_panels, right, tile[1], lanes)
+        refs = [left.ref, lowering.packed((depth * panels * lanes,), pack)]
     if bias is not None:
         refs.append(lowering.constant(np.pad(bias, (0, panels * lanes - columns))))
     lowering.add(spec, *refs, output.ref, *(term.ref for term in formula.terms), writes=len(refs))

@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...dtypes import Array
 from ...records import dataclass
 from ..builder import Code, Index, Vector
@@ -465,13 +463,16 @@ def emit_packing(
         code.loop(0, depth, 1, gathered)
 
 
-def pack_panels(matrix: Array, tile_panels: int, lanes: int) -> Array:
-    """A (K, N) matrix as the kernel reads it: groups of panels, in each (K, panels, lanes); columns padded with zeros."""
+def pack_panels(matrix: Array, tile_panels: int, lanes: int, out: Array) -> None:
+    """A (K, N) matrix as the kernel reads it: groups of panels, in each (K, panels, lanes); columns padded with zeros.
+
+    `out` has K times as many floats as whole panels have columns. No other memory is needed: weights may be large.
+    """
     depth, columns = matrix.shape
-    panels = -(-columns // lanes)
-    padded = np.zeros((depth, panels * lanes), np.float32)
-    padded[:, :columns] = matrix
-    width = tile_panels * lanes
-    whole = panels // tile_panels * width
-    groups = padded[:, :whole].reshape(depth, -1, width).swapaxes(0, 1)
-    return np.concatenate([groups.reshape(-1), padded[:, whole:].reshape(-1)])
+    padded = -(-columns // lanes) * lanes
+    for first in range(0, padded, tile_panels * lanes):
+        width = min(tile_panels * lanes, padded - first)
+        group = out[first * depth : (first + width) * depth].reshape(depth, width)
+        there = min(columns - first, width)
+        group[:, :there] = matrix[:, first : first + there]
+        group[:, there:] = 0
