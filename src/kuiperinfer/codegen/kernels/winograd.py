@@ -13,6 +13,7 @@ The transforms stand in `winograd_transforms`.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ from .direct_convolution import PREFETCH_BYTES, Ahead, DirectConvolutionSpec, ch
 from .winograd_transforms import FORMS, Form, transform
 
 TILE = 4  # output pixels of a tile, each way
+_MOST_TILES = 28  # of a task that does everything
 _BLAS_ALONE = 768  # columns of a (36, 9) by (9, columns) product that OpenBLAS calculates with one thread
 
 
@@ -267,9 +269,9 @@ class WinogradSpec(KernelSpec):
         matrix = self.weight_plane if self.weight_channels else channels * lanes
         pixels = blocked((1, self.weight_channels or self.input.channels, 1, self.chunk), lanes)
         apart = form.filters**2 * matrix
-        shares = (
-            shares_of(-(-self.chunk // self.tile)) if following or self.stage == "rest" else 1
-        )  # else they are near
+        read = 4 * (math.prod(self.weight_shape) + self.transformed_floats)
+        far = self.stage == "rest" or read > code.target.l2 // 8 * 7  # else weights stay near from one task to the next
+        shares = shares_of(-(-self.chunk // self.tile)) if following or far else 1
         pace = self.products * shares // 9
         one = DirectConvolutionSpec(pixels, pixels, (1, 1), (1, 1), (1, 1), (0, 0), 1, Epilogue(), self.tile, blocks, 1)
 
@@ -479,9 +481,10 @@ def plan_winograd(
 ) -> WinogradSpec:
     """The spec of a convolution in one step, or of the stage ``rest`` of one in two.
 
-    Measured: two steps win, by 4 to 23 %, where the transformed input stays in the second-level cache, or where the weights are
-    too large for it and the input is not for the third. Weights transformed beforehand win by 15 % where the cache holds them
-    or more than 25 tiles use what was read; but large ones drive all others out of the cache.
+    Measured: two steps win, by 4 to 23 %, where there are too few tiles for two tasks and the transformed input stays in the
+    second-level cache, or where the weights are too large for it and the input is not for the third. With more tiles two steps
+    lose 4 %, because threads then read what others have transformed. Weights transformed beforehand win by 15 % where the cache
+    holds them or more than 25 tiles use what was read; but large ones drive all others out of the cache.
     """
     form, lanes = FORMS[stride], target.lanes
     whole = WinogradSpec(source, out, stride, padding, epilogue, 1, 1, 1)
@@ -489,7 +492,7 @@ def plan_winograd(
     weights = 4 * form.filters**2 * inputs * outputs
     stage, chunk = "all", _choose_chunk(whole, max(1, target.l2 // 2 // (4 * whole.products * inputs)), target)
     transformed = 4 * whole.products * whole.tiles * inputs
-    near = transformed <= target.l2
+    near = transformed <= target.l2 and whole.tiles <= _MOST_TILES
     far = weights > 5 * target.l2 // 4 and transformed <= 8 * target.l2
     if weights > target.l2 // 2 and (near or far):
         again = 0 if near else transformed * out.blocks // 2  # read for each group of blocks
@@ -506,7 +509,7 @@ def plan_winograd(
 
 def _choose_chunk(spec: WinogradSpec, most: int, target: Target) -> int:
     """Tiles of a task, `most` at most: whole tiles of registers, the same for all threads, little done twice."""
-    most = min(spec.tiles, most, 28)
+    most = min(spec.tiles, most, _MOST_TILES)
 
     def cost(chunk: int) -> float:
         tile, _ = choose_tile(chunk, spec.output.blocks, target)
