@@ -190,10 +190,12 @@ def test_winograd_of_stride_2(size: tuple[int, int], padding: tuple[int, int], c
     [
         ((256, 224), (13, 14), 1, True, True),  # small picture, many channels
         ((250, 270), (14, 14), 1, True, True),
-        ((128, 100), (28, 27), 1, True, False),
+        ((128, 100), (28, 27), 1, False, False),  # tiles for two tasks
+        ((128, 130), (20, 19), 1, True, False),
         ((128, 250), (64, 64), 2, False, False),
         ((256, 256), (40, 37), 2, True, True),
-        ((48, 160), (48, 48), 2, True, False),
+        ((48, 160), (48, 48), 2, False, False),
+        ((96, 160), (40, 40), 2, True, False),
     ],
 )
 def test_ways_of_winograd(
