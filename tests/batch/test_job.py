@@ -165,6 +165,18 @@ def test_a_row_that_the_network_refuses_does_not_spoil_its_neighbours(tmp_path: 
     assert np.array_equal(results(tmp_path / "out")["pnnx_output_0"].combine_chunks().to_numpy_ndarray(), y)
 
 
+def test_a_table_without_the_columns_does_not_spoil_the_others(tmp_path: Path) -> None:
+    model = write_model(tmp_path, PAIR)
+    pair = {"left": ROWS[:3, :3].tolist(), "right": ROWS[:3, :3].tolist()}
+    pq.write_table(pa.table(pair), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"left": pair["left"]}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"id": range(4)}), tmp_path / "c.parquet")
+    raw_job(model, [tmp_path / f"{name}.parquet" for name in "abc"], tmp_path / "out").run(local_runner(1))
+    assert len(results(tmp_path / "out")) == 3
+    found = [error["error"] for error in errors(tmp_path / "out")]
+    assert found == ["there is no column 'right', only left"] * 3 + ["there is no column 'left', only id"] * 4
+
+
 def test_parts_have_a_size_that_hangs_on_the_rows_alone() -> None:
     assert default_part_rows(10, 1) == 2
     assert default_part_rows(10, 30) == 30

@@ -209,6 +209,9 @@ def test_columns_of_pictures_as_paths_bytes_and_arrays(tmp_path: Path) -> None:
     for column in (pictures, [str(path) for path in paths], [path.read_bytes() for path in paths], np.array(paths)):
         y = Predictor(model, Pictures(preprocess, "photo"))({"photo": column, "id": np.arange(3)})["pnnx_output_0"]
         assert np.array_equal(y, wanted)
+    kept = Predictor(model, Pictures(preprocess, "photo"), keep=["photo"])({"photo": [str(path) for path in paths]})
+    assert np.array_equal(kept["pnnx_output_0"], wanted)
+    assert list(kept["photo"]) == [str(path) for path in paths]
     with pytest.raises(InputError, match="no column 'photo', only fhoto; did you mean 'fhoto'"):
         Pictures(preprocess, "photo")({"fhoto": pictures})
     with pytest.raises(InputError, match="no rows"):

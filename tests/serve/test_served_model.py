@@ -205,3 +205,13 @@ def test_the_reference_engine(tmp_path: Path) -> None:
     lane = model.lane(((1, 3),))
     assert lane is not None
     assert lane.run([np.ones((3, 3), np.float32)])[0].tolist() == [[3] * 3] * 3
+
+
+def test_a_model_that_does_not_take_invented_input_is_served_all_the_same(tmp_path: Path) -> None:
+    text = models.LOOK_UP.replace("num_embeddings=5", "num_embeddings=1").replace("(5,3)", "(1,3)")
+    model = served(tmp_path, text)  # the second row does not exist
+    assert not model.joins
+    lane = model.lane(((1, 2),))
+    assert lane is not None
+    zeros = np.zeros((1, 2), np.int64)
+    np.testing.assert_array_equal(lane.run([zeros])[0], model.model(zeros))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -197,6 +198,11 @@ def _read_array(piece: Slice, columns: Sequence[str]) -> Iterator[Value]:
 def _read_table(piece: Slice, columns: Sequence[str]) -> Iterator[Value]:
     with pq.ParquetFile(piece.source.path) as file:
         wanted = [name for name in columns if name in piece.source.columns]
+        if columns and not wanted:
+            found = ", ".join(piece.source.columns) or "none"
+            error = InputError(f"there is no column '{columns[0]}', only {found}")
+            yield from itertools.repeat(error, piece.stop - piece.start)
+            return
         begin = 0
         for group in range(file.metadata.num_row_groups):
             end = begin + file.metadata.row_group(group).num_rows

@@ -135,7 +135,9 @@ class RawTask(Task):
         return {info.name: self._input(value, info) for info in self.inputs}
 
     def _input(self, values: Mapping[str, Any], info: Any) -> Array:
-        value = values.get(info.name)
+        if info.name not in values:
+            raise InputError(f"there is no column '{info.name}', only {', '.join(values)}")
+        value = values[info.name]
         if not isinstance(value, np.ndarray):
             raise InputError(f"column '{info.name}': expected numbers, found {type(value).__name__}")
         if info.dtype is bfloat16 and value.dtype == np.uint16:

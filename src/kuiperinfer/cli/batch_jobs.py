@@ -129,13 +129,15 @@ def _preprocess(model: Model, path: Path, options: TaskOptions) -> Preprocess:
 
 
 def _require_columns(sources: Sequence[Source], names: Sequence[str], advice: str) -> None:
-    for source in sources:
-        for name in names:
-            if source.kind == "table" and name not in source.columns:
-                raise InputError(
-                    f"{source.path}: there is no column '{name}', only {', '.join(source.columns) or 'none'}"
-                    f"{did_you_mean(name, source.columns)}; {advice}"
-                )
+    """Raises `InputError` where no source has what is needed; if only some lack it, their rows are errors."""
+    lacking = [source for source in sources if source.kind == "table" and not {*names} <= {*source.columns}]
+    if lacking and len(lacking) == len(sources):
+        columns = lacking[0].columns
+        name = next(name for name in names if name not in columns)
+        raise InputError(
+            f"{lacking[0].path}: there is no column '{name}', only {', '.join(columns) or 'none'}"
+            f"{did_you_mean(name, columns)}; {advice}"
+        )
 
 
 # ------------------------------------------------------------------------------------------- what results hang on

@@ -17,6 +17,7 @@ from .refusals import Refusal
 _READ_BYTES = 1 << 20  # that asyncio takes from a connection at a time: pictures as tensors in one or two turns
 _IDLE_SECONDS = 1.0  # without a request, after which a connection gives its place to a new one if there are too many
 _FIRST_REQUEST_SECONDS = 1.0  # that a shutdown waits for the first request of a new connection
+_MOST_AHEAD = 64  # requests of a connection that wait for the answer to one before them: each takes memory
 _SILENT_SECONDS = 1.0  # after which nothing more is expected from a client that was told to go
 
 
@@ -140,6 +141,8 @@ class Connection(HttpToolsProtocol):
             self._start_timer("head", self.limits.head_seconds, self._on_late_head)
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= _MOST_AHEAD:
+            raise ValueError("too many requests ahead")  # ends the parser, which calls `send_400_response`
         self._head_size = 0
         super().on_message_begin()
 
@@ -187,6 +190,8 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         if self._head_size > self.limits.head_bytes:
             self._refuse_head()
+        elif len(self.pipeline) >= _MOST_AHEAD:
+            self._refuse(Refusal(429, f"at most {_MOST_AHEAD} requests may wait on a connection", retry_after=1))
         else:
             self._refuse(Refusal(400, "this is no valid HTTP request"))
 

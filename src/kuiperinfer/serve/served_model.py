@@ -66,7 +66,11 @@ class ServedModel:
             return  # known only with the first request
         single = self._compile(singles)
         self._lanes[singles] = Lane(single)
-        single(_random_inputs(self.model.inputs, singles))
+        try:
+            single(_random_inputs(self.model.inputs, singles))
+        except (KuiperError, ValueError, IndexError) as error:
+            log.info("%s is not warmed up, for it does not take invented input: %s", self.name, error)
+            return
         if self._options.max_batch > 1 and singles and all(shape and shape[0] == 1 for shape in singles):
             self._row_shapes = tuple(shape[1:] for shape in singles)
             try:
