@@ -215,3 +215,18 @@ def test_a_model_that_does_not_take_invented_input_is_served_all_the_same(tmp_pa
     assert lane is not None
     zeros = np.zeros((1, 2), np.int64)
     np.testing.assert_array_equal(lane.run([zeros])[0], model.model(zeros))
+
+
+def test_a_model_that_does_not_take_invented_shapes_waits_for_real_ones(tmp_path: Path) -> None:
+    text = """7767517
+3 2
+pnnx.Input    x 0 1 0 #0=(?,2)f32
+Tensor.select s 1 1 0 1 dim=0 index=3 #0=(?,2)f32 #1=(2)f32
+pnnx.Output   y 1 0 1 #1=(2)f32
+"""
+    model = served(tmp_path, text)
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    assert model.lane((x.shape,)) is None
+    np.testing.assert_array_equal(model.compile_lane((x.shape,)).run([x])[0], [6, 7])
+    with pytest.raises(KuiperError, match="index 3 is out of range"):
+        served(tmp_path, text.replace("?", "1"))

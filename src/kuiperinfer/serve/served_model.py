@@ -64,7 +64,13 @@ class ServedModel:
         singles = _declared_shapes(self.model.inputs)
         if singles is None:
             return  # known only with the first request
-        single = self._compile(singles)
+        try:
+            single = self._compile(singles)
+        except KuiperError as error:
+            if not any(info.shape and None in info.shape for info in self.model.inputs):
+                raise
+            log.info("%s is not warmed up, for it does not take invented shapes: %s", self.name, error)
+            return
         self._lanes[singles] = Lane(single)
         try:
             single(_random_inputs(self.model.inputs, singles))
