@@ -15,6 +15,7 @@ import pytest
 
 from kuiperinfer import pnnx
 from kuiperinfer.errors import InputError, ModelFileError, ResourceLimitError
+from kuiperinfer.pnnx import reader
 from kuiperinfer.pnnx.source import FileSource
 from kuiperinfer.settings import settings
 
@@ -250,6 +251,26 @@ def test_archives_large_enough_for_two_threads(
     damaged[BIN.index(bytes(np.array([1, -2], np.float32)))] ^= 1
     (model.parent / "x.pnnx.bin").write_bytes(damaged)
     with pytest.raises(ModelFileError, match="the file is damaged"):
+        pnnx.read(model)
+
+
+@pytest.mark.parametrize("kind", [MemoryError, IndexError, KeyboardInterrupt])
+def test_no_weight_stays_unread_in_silence(
+    model: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    read_entry, lock = reader.read_entry, threading.Lock()
+
+    def fail_in_the_helper(*arguments: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            lock.release()
+            raise kind("here")
+        lock.acquire()  # until the helper has begun
+        read_entry(*arguments)
+
+    lock.acquire()
+    monkeypatch.setattr(reader, "_LARGE", 1)
+    monkeypatch.setattr(reader, "read_entry", fail_in_the_helper)
+    with pytest.raises(kind, match="here"):
         pnnx.read(model)
 
 

@@ -95,27 +95,26 @@ def _read_weights(graph: Graph, source: Source, param_name: str) -> None:
 def _read_entries(source: Source, entries: Sequence[tuple[Entry, memoryview]], total: int) -> None:
     """Reads entries, in two threads if they are large: neither reading nor a checksum needs the interpreter's lock."""
     waiting = deque(entries)
-    errors: list[ModelFileError] = []
+    errors: list[BaseException] = []  # whatever it is: no weight may be left unread in silence
 
     def read_some() -> None:
         try:
             while not errors:
-                read_entry(source, *waiting.popleft())
-        except IndexError:  # all are read
-            pass
-        except ModelFileError as error:
+                try:
+                    entry, target = waiting.popleft()
+                except IndexError:  # the other thread was quicker, or all are read
+                    return
+                read_entry(source, entry, target)
+        except BaseException as error:
             errors.append(error)
 
     helper = threading.Thread(target=read_some, name="kuiperinfer-read")
     if total >= _LARGE:
         with contextlib.suppress(RuntimeError):  # there can be no more threads
             helper.start()
-    try:
-        read_some()
-    finally:
-        waiting.clear()  # if this was interrupted
-        if helper.ident is not None:
-            helper.join()
+    read_some()
+    if helper.ident is not None:
+        helper.join()
     if errors:
         raise errors[0]
 
