@@ -52,8 +52,8 @@ def _fields_of(cls: type, frozen: bool, kw_only: bool) -> dict[str, Any]:
         cls.__name__, own, namespace=_DOCUMENTED, init=False, repr=False, eq=False, kw_only=kw_only
     )
     twin.__dataclass_params__.frozen = frozen
-    for name, *default in own:
-        if isinstance(default[-1], dataclasses.Field):
+    for name, _, *default in own:
+        if default and isinstance(default[0], dataclasses.Field):
             delattr(cls, name)
             if name in twin.__dict__:
                 setattr(cls, name, twin.__dict__[name])

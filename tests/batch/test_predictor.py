@@ -212,6 +212,8 @@ def test_columns_of_pictures_as_paths_bytes_and_arrays(tmp_path: Path) -> None:
     kept = Predictor(model, Pictures(preprocess, "photo"), keep=["photo"])({"photo": [str(path) for path in paths]})
     assert np.array_equal(kept["pnnx_output_0"], wanted)
     assert list(kept["photo"]) == [str(path) for path in paths]
+    with pytest.raises(InputError, match="one column beside those to keep, found 'photo'"):  # not the input itself
+        Predictor(model, keep=["photo"])({"photo": wanted})
     with pytest.raises(InputError, match="no column 'photo', only fhoto; did you mean 'fhoto'"):
         Pictures(preprocess, "photo")({"fhoto": pictures})
     with pytest.raises(InputError, match="no rows"):

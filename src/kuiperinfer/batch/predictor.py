@@ -122,7 +122,9 @@ class Predictor:
         model = self.model
         names = [info.name for info in model.inputs]
         if len(names) == 1 and names[0] not in columns:
-            rest = [name for name in columns if name not in self.keep] or list(columns)
+            rest = [name for name in columns if name not in self.keep]
+            if self.preprocess and not rest:  # what it made may have the name of what it was made of
+                rest = list(columns)
             if len(rest) != 1:
                 raise InputError(
                     f"expected a column '{names[0]}', or one column beside those to keep, found {_listed(columns)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -195,13 +195,16 @@ def _read_array(piece: Slice, columns: Sequence[str]) -> Iterator[Value]:
     yield from _open_array(Path(piece.source.path))[piece.start : piece.stop]
 
 
+def no_column(name: str, columns: Iterable[str]) -> InputError:
+    """The error of a table without a column."""
+    return InputError(f"there is no column '{name}', only {', '.join(columns) or 'none'}")
+
+
 def _read_table(piece: Slice, columns: Sequence[str]) -> Iterator[Value]:
     with pq.ParquetFile(piece.source.path) as file:
         wanted = [name for name in columns if name in piece.source.columns]
         if columns and not wanted:
-            found = ", ".join(piece.source.columns) or "none"
-            error = InputError(f"there is no column '{columns[0]}', only {found}")
-            yield from itertools.repeat(error, piece.stop - piece.start)
+            yield from itertools.repeat(no_column(columns[0], piece.source.columns), piece.stop - piece.start)
             return
         begin = 0
         for group in range(file.metadata.num_row_groups):

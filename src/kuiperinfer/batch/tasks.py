@@ -19,7 +19,7 @@ from ..errors import InputError, ShapeError
 from ..graph import leaves
 from .cells import column, column_type, in_shape
 from .predictor import Predictor
-from .sources import Row
+from .sources import Row, no_column
 
 
 class Task(ABC):
@@ -59,7 +59,7 @@ def picture_of(row: Row, name: str) -> Any:
     value: Any = row.value
     if isinstance(value, dict):
         if name not in value:
-            raise InputError(f"there is no column '{name}', only {', '.join(value) or 'none'}")
+            raise no_column(name, value)
         value = value[name]
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
@@ -136,7 +136,7 @@ class RawTask(Task):
 
     def _input(self, values: Mapping[str, Any], info: Any) -> Array:
         if info.name not in values:
-            raise InputError(f"there is no column '{info.name}', only {', '.join(values)}")
+            raise no_column(info.name, values)
         value = values[info.name]
         if not isinstance(value, np.ndarray):
             raise InputError(f"column '{info.name}': expected numbers, found {type(value).__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NoReturn
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -121,6 +121,7 @@ class Connection(HttpToolsProtocol):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head_bytes = 0  # received since the last piece of a body, or the last request's end
         self._head_size = 0  # of what is read of the present request's head
+        self._reason: Refusal | None = None  # for which parsing was ended, if it was not for the syntax
         self._refusal: Refusal | None = None  # of what is no request, until those before it have their answers
         self._idle_since = self.loop.time()
         if len(self.connections) > self.limits.connections and not self._makes_room():
@@ -134,7 +135,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > self.limits.head_bytes and not self.transport.is_closing():
-            self._refuse_head()
+            self._refuse(self._head_is_too_large())
         elif self._is_answering():
             self._stop_timer("head")
         elif "head" not in self._timers:
@@ -142,7 +143,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= _MOST_AHEAD:
-            raise ValueError("too many requests ahead")  # ends the parser, which calls `send_400_response`
+            self._end_parsing(Refusal(429, f"at most {_MOST_AHEAD} requests may wait on a connection", retry_after=1))
         self._head_size = 0
         super().on_message_begin()
 
@@ -157,7 +158,12 @@ class Connection(HttpToolsProtocol):
     def _count_head(self, size: int) -> None:
         self._head_size += size
         if self._head_size > self.limits.head_bytes:
-            raise ValueError("the head is too large")  # ends the parser, which calls `send_400_response`
+            self._end_parsing(self._head_is_too_large())
+
+    def _end_parsing(self, reason: Refusal) -> NoReturn:
+        """To be called by the parser, which then calls `send_400_response`."""
+        self._reason = reason
+        raise ValueError(str(reason))
 
     def on_headers_complete(self) -> None:
         if not self.parser.is_offer():
@@ -188,12 +194,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(self._refusal)
 
     def send_400_response(self, msg: str) -> None:
-        if self._head_size > self.limits.head_bytes:
-            self._refuse_head()
-        elif len(self.pipeline) >= _MOST_AHEAD:
-            self._refuse(Refusal(429, f"at most {_MOST_AHEAD} requests may wait on a connection", retry_after=1))
-        else:
-            self._refuse(Refusal(400, "this is no valid HTTP request"))
+        self._refuse(self._reason or Refusal(400, "this is no valid HTTP request"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -208,8 +209,8 @@ class Connection(HttpToolsProtocol):
             self._stop_timer(name)
         super().connection_lost(exc)
 
-    def _refuse_head(self) -> None:
-        self._refuse(Refusal(431, f"the head of a request may have {self.limits.head_bytes:,} bytes"))
+    def _head_is_too_large(self) -> Refusal:
+        return Refusal(431, f"the head of a request may have {self.limits.head_bytes:,} bytes")
 
     def _refuse(self, refusal: Refusal) -> None:
         """An answer to what is no request, after which there is no knowing where the next one would begin."""

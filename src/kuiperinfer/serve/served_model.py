@@ -74,7 +74,7 @@ class ServedModel:
         self._lanes[singles] = Lane(single)
         try:
             single(_random_inputs(self.model.inputs, singles))
-        except (KuiperError, ValueError, IndexError) as error:
+        except KuiperError as error:
             log.info("%s is not warmed up, for it does not take invented input: %s", self.name, error)
             return
         if self._options.max_batch > 1 and singles and all(shape and shape[0] == 1 for shape in singles):

@@ -293,16 +293,13 @@ class WinogradSpec(KernelSpec):
                 start = [code.load(place, align=lanes * 4) if accumulate else zero for place in places]
                 pixels = code.at(vectors, code.mul(x, lanes))
                 share = code.mod(code.div(x, self.tile), shares)
-                if (
-                    following is not None
-                ):  # the filters of the next channels, in as many shares as there are tiles of products
+                ahead = None
+                if following is not None:  # the filters of the next channels: each tile of each product has a share
                     share = code.mul(code.add(code.mul(number, shares), share), channels * lanes // pace)
                     ahead = Ahead(code.at(following, share), self.input.blocks * lanes * 9 * lanes, pace)
                 elif shares > 1:  # those of the next product
                     share = code.add(code.mul(share, matrix // shares), matrix)
                     ahead = Ahead(code.at(factors, share), apart, shares)
-                else:
-                    ahead = None
                 sums = one.emit_tile(
                     code, pixels, factors, start, width, apart, prefetch=following is None, ahead=ahead
                 )
